@@ -13,6 +13,9 @@ use valkeybloom_sketches::bloom::Refusal;
 
 const CHECK_LOGIN: &str = "check user and password: redis://user:password@host:port";
 
+/// What to do after a lost connection.
+pub const RETRY: &str = "when the server is up again, run this again";
+
 /// The beginning of the error for a command that the server lacks.
 const UNKNOWN_COMMAND: &str = "ERR unknown command";
 
@@ -49,7 +52,7 @@ impl Fault {
         matches!(self, Self::Refused(text) if *text == error.to_string())
     }
 
-    /// Returns whether commands for other keys would fail as well.
+    /// Returns whether commands for other keys would fail as well. After OOM, one that needs less memory may not.
     pub fn affects_all_keys(&self) -> bool {
         let codes = [
             "BUSY",
@@ -92,7 +95,7 @@ impl Fault {
         let advice = match self {
             Self::Refused(text) => advice_on_refusal(text),
             Self::LoginRefused => Some(CHECK_LOGIN.into()),
-            Self::Lost(_) => Some("when the server is up again, run this again".into()),
+            Self::Lost(_) => Some(RETRY.into()),
             Self::Unusable(_) | Self::ReceiptGone(_) => None,
         };
         let advice = advice.map(|advice| format!("; {advice}"));

@@ -7,6 +7,7 @@ use std::fmt::{self, Display};
 
 use serde_json::{Map, Value};
 
+use fault::RETRY;
 pub use fault::{Fault, unless_refused};
 pub use shown::{shown, visible, word};
 
@@ -18,6 +19,10 @@ pub struct Failure {
     /// Whether another attempt would fail as well.
     pub is_permanent: bool,
     text: String,
+    /// Whether the connection was lost, and the same command may be run again.
+    advises_retry: bool,
+    /// What else is to be said.
+    notes: String,
     report: Report,
 }
 
@@ -48,15 +53,24 @@ impl Failure {
             status: 1,
             is_permanent: false,
             text: text.into(),
+            advises_retry: false,
+            notes: String::new(),
             report: Report::Due(Map::new()),
         }
     }
 
     /// Reports that a server did not execute a command, and what to do about it.
     pub fn of_fault(what: impl Display, fault: &Fault) -> Self {
+        let advises_retry = matches!(fault, Fault::Lost(_));
+        let text = if advises_retry {
+            format!("{what}: {fault}")
+        } else {
+            format!("{what}: {}", fault.with_advice())
+        };
         Self {
             is_permanent: fault.needs_operator(),
-            ..Self::new(format!("{what}: {}", fault.with_advice()))
+            advises_retry,
+            ..Self::new(text)
         }
     }
 
@@ -68,8 +82,17 @@ impl Failure {
 
     /// Appends what else is to be said.
     pub fn with_note(self, text: &str) -> Self {
-        let text = format!("{}; {text}", self.text);
-        Self { text, ..self }
+        let notes = format!("{}; {text}", self.notes);
+        Self { notes, ..self }
+    }
+
+    /// Takes back the advice to run the same command again.
+    pub fn without_retry(self) -> Self {
+        let advises_retry = false;
+        Self {
+            advises_retry,
+            ..self
+        }
     }
 
     /// Marks the JSON object of the run as written already, or as one that the output has no place for.
@@ -93,6 +116,10 @@ impl Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Texts of servers and of the system may have several lines.
         let text = self.text.lines().map(str::trim).collect::<Vec<_>>();
-        f.write_str(&text.join(" "))
+        f.write_str(&text.join(" "))?;
+        if self.advises_retry {
+            write!(f, "; {RETRY}")?;
+        }
+        f.write_str(&self.notes)
     }
 }

@@ -1,7 +1,7 @@
 //! Runs that count each item once, however often a command is sent or the run is started.
 //!
 //! Beside each key is a receipt. It holds how many items of the run's input are done, and changes in one step with the key.
-//! Its name is derived from the command line and the files, so the same run finds it again. Additions to Bloom filters
+//! Its name is derived from the subcommand, the format and the files, so the same run finds it again. Additions to Bloom filters
 //! have receipts of the module, all other commands those of a script.
 
 mod state;
@@ -26,10 +26,12 @@ use super::upload::random;
 
 pub use self::state::Reason;
 
-/// How long a receipt of the script outlives the last command of its run, in milliseconds: a week, or as long as a temporary
-/// key. The module keeps its own ones for `bf.bloom-receipt-ttl`, which is a week by default.
+/// How long a receipt of the script outlives the last command of its run, in milliseconds: a week. The module keeps its own
+/// ones for `bf.bloom-receipt-ttl`, which is a week by default.
 const LEASE_MS: u64 = 7 * 24 * 3_600_000;
-const TEMPORARY_LEASE_MS: u64 = 300_000;
+/// The same for the receipt of a temporary key, which no other run needs: a day, because only commands renew it, and none are
+/// sent while the input pauses.
+const TEMPORARY_LEASE_MS: u64 = 24 * 3_600_000;
 
 const SCRIPT: &str = include_str!("receipts.lua");
 
@@ -255,7 +257,13 @@ impl<'s> RunReceipts<'s> {
 
     /// Adds to a failure of the run what is done, and how to continue.
     pub fn explain(&self, failure: Failure) -> Failure {
-        match self.state.borrow().note() {
+        let state = self.state.borrow();
+        let failure = if state.is_repeatable() {
+            failure
+        } else {
+            failure.without_retry()
+        };
+        match state.note() {
             Some(note) => failure.with_note(&note),
             None => failure,
         }

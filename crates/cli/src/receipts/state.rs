@@ -44,11 +44,12 @@ pub enum Reason {
 }
 
 impl State {
-    /// Sets the number of items that are done, which are the first of the input.
+    /// Notes how many items are done, which are the first of the input.
     pub fn set_first_done(&mut self, done: u64) {
         match self {
             Self::Restarts | Self::Discarded(_) => {}
-            Self::Continues(before) | Self::Lost(before) => *before = done,
+            // An earlier run may have done more.
+            Self::Continues(before) | Self::Lost(before) => *before = done.max(*before),
             Self::Pipe(_) if done == 0 => {}
             Self::Pipe(before) => *before = Piped::First(done),
         }
@@ -72,6 +73,15 @@ impl State {
             Self::Pipe(Piped::First(done)) if is_in_order => *done = to.min(*done),
             Self::Pipe(done) => *done = Piped::Unknown,
         }
+    }
+
+    /// Returns whether the same command may be run again.
+    pub fn is_repeatable(self) -> bool {
+        use Piped::Nothing;
+        matches!(
+            self,
+            Self::Restarts | Self::Continues(_) | Self::Pipe(Nothing)
+        )
     }
 
     /// Returns what is done, and how to continue; `None` if the same command begins with the first item.
@@ -122,6 +132,23 @@ mod tests {
         ] {
             let note = (!parts.is_empty()).then(|| parts.join("; "));
             assert_eq!(state.note(), note, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn items_that_an_earlier_run_did_stay_done_while_they_are_skipped() {
+        let first = |done| State::Pipe(Piped::First(done));
+        for (state, done, expected) in [
+            (State::Continues(5000), 3000, State::Continues(5000)),
+            (State::Continues(5000), 7000, State::Continues(7000)),
+            (State::Lost(5000), 3000, State::Lost(5000)),
+            (State::Pipe(Piped::Nothing), 0, State::Pipe(Piped::Nothing)),
+            (State::Pipe(Piped::Unknown), 3000, first(3000)),
+            (State::Restarts, 3000, State::Restarts),
+        ] {
+            let mut found = state;
+            found.set_first_done(done);
+            assert_eq!(found, expected);
         }
     }
 
