@@ -7,7 +7,8 @@ use super::block::Block;
 use super::form::Opened;
 use crate::failure::{Failure, Result};
 
-/// The approximate size of a block.
+/// The approximate size of a block. It never changes: equal items of a block are sent as one, so the positions in a receipt
+/// depend on it.
 pub const BLOCK_BYTES: usize = 1 << 20;
 
 /// Passes on a block. Fails if the block is refused, or the receiver is gone.

@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// No record has it, so it is the request that is wrong.
+    /// The first record lacks it, so it is probably the request that is wrong.
     #[test]
     fn a_column_that_no_record_has_is_refused_also_where_faults_are_not() {
         for bad in [OnFault::Keep, OnFault::Drop] {

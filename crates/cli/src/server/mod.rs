@@ -26,7 +26,8 @@ use super::failure::{Failure, Fault, Result, shown, unless_refused};
 pub use self::connection::{convert, words};
 pub use valkeybloom_connect::Tls;
 
-/// The most items in one command, which takes some hundred microseconds of the server's time.
+/// The most items in one command, which takes some hundred microseconds of the server's time. It never changes: a run that
+/// continues divides its items as the earlier one did.
 pub const COMMAND_ITEMS: usize = 1000;
 /// The most calls in flight on a cluster. If a connection breaks with more, the client library may wait for its own lock
 /// until every reply has timed out: its driver runs out of the steps that tokio allows a task at a time.

@@ -6,7 +6,7 @@
 //! has to guess a number.
 //!
 //! A list of claimed hashes is sorted, and equal ones are dropped, each time it has doubled since it was last sorted. So in a
-//! list a suspect takes at most 32 bytes, however often it comes.
+//! list that is not tiny a suspect takes at most 32 bytes, however often it comes.
 
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

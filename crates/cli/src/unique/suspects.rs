@@ -35,7 +35,7 @@ pub struct Part {
 
 /// A hash table.
 struct Table {
-    /// The hashes, ascending, each at its home or in the next slots. Free ones are the last.
+    /// The hashes, ascending, each at its home or after it, with no free slot between.
     slots: Vec<Hash>,
     /// The number of slots that are homes.
     homes: usize,
