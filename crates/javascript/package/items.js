@@ -91,7 +91,9 @@ function encodeEach(all, room, mark) {
   all.forEach((word, index) => {
     if (typeof word === 'string') {
       if (!word.isWellFormed()) throw malformed(index);
-      end += encoder.encodeInto(word, room.subarray(end)).written;
+      const { read, written } = encoder.encodeInto(word, room.subarray(end));
+      if (read !== word.length) throw new RangeError(`item ${index} has no room, because an item before it grew meanwhile`);
+      end += written;
     } else {
       // Another thread may lengthen shared memory meanwhile.
       const size = lengthOf(word);

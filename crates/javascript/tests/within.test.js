@@ -83,6 +83,21 @@ test('no code of a program runs while an item is read', () => {
   assert.equal(filter.add('a'), true);
 });
 
+test('a batch is refused if shared memory grows so that its text has no room', (context) => {
+  const filter = new Bloom(100, 0.01);
+  const before = filter.toBytes();
+  // Stands for another thread, between the measure of the batch and its copy.
+  const { encodeInto } = TextEncoder.prototype;
+  const shared = new SharedArrayBuffer(1, { maxByteLength: 100 });
+  context.mock.method(TextEncoder.prototype, 'encodeInto', function (...given) {
+    if (shared.byteLength === 1) shared.grow(11);
+    return encodeInto.apply(this, given);
+  });
+  const expected = { name: 'RangeError', message: 'item 2 has no room, because an item before it grew meanwhile' };
+  assert.throws(() => filter.addMany(['a', new Uint8Array(shared), '€€€€']), expected);
+  assert.deepEqual(filter.toBytes(), before);
+});
+
 test('an object that no constructor takes is freed, even if the stack is full', async () => {
   const bytes = new Bloom(1_000_000, 0.01).toBytes();
   class Failing extends Bloom {
