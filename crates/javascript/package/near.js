@@ -259,7 +259,8 @@ export class Near {
       let timer;
       await new Promise((resume) => {
         this.#waiters.add(resume);
-        if (left <= LONGEST_TIMER) timer = setTimeout(resume, left);
+        // Without a timer, this call, its caller and the copy could be garbage-collected.
+        timer = setTimeout(resume, Math.min(left, LONGEST_TIMER));
       });
       clearTimeout(timer);
     }

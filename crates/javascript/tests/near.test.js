@@ -397,6 +397,31 @@ test('a replica is read, and the primary is written to', async () => {
   }
 });
 
+test('a wait ends, even if nothing else refers to the copy or the caller', async () => {
+  for (const timeout of [undefined, 1e9]) {
+    let [polls, isReachable, isDone] = [0, false, false];
+    const one = {
+      async callBuffer() {
+        polls += 1;
+        if (!isReachable) throw new Error('on purpose');
+        throw Object.assign(new Error('ERR not found'), { name: 'ReplyError' });
+      },
+    };
+    (async () => {
+      const near = new Near(one, 'seen', QUICK);
+      await near.wait(timeout);
+      near.close();
+      isDone = true;
+    })();
+    await until(() => {
+      globalThis.gc();
+      return polls > 2;
+    });
+    isReachable = true;
+    await until(() => isDone);
+  }
+});
+
 test('a dropped copy ends its polls, and no copy keeps a program alive', async () => {
   await client.call('BF.ADD', 'seen', 'a');
   let polls = 0;
@@ -431,4 +456,21 @@ test('a dropped copy ends its polls, and no copy keeps a program alive', async (
     client.unref();`;
   const run = spawnSync(process.execPath, ['--input-type=module', '-e', program], { timeout: 15_000, encoding: 'utf8' });
   assert.deepEqual([run.stdout, run.stderr, run.status], ['true\n', '', 0]);
+});
+
+test('a program that waits goes on, even if nothing else keeps it alive', () => {
+  const program = `
+    import { Near } from 'valkeybloom';
+    class ReplyError extends Error {}
+    let polls = 0;
+    const client = {
+      async callBuffer() {
+        polls += 1;
+        throw polls > 2 ? new ReplyError('ERR not found') : new Error('on purpose');
+      },
+    };
+    const near = new Near(client, 'seen', { every: 0.005, maxAge: 60 });
+    console.log(await near.wait(), near.state);`;
+  const run = spawnSync(process.execPath, ['--input-type=module', '-e', program], { timeout: 15_000, encoding: 'utf8' });
+  assert.deepEqual([run.stdout, run.stderr, run.status], ['true missing\n', '', 0]);
 });
