@@ -220,7 +220,8 @@ export class Near {
     const answers = Uint8Array.from(list, (item, index) => this.#look(item, index));
     this.#requireKey();
     let isAnyDenied = false;
-    for (const piece of pieces(list, answers)) {
+    // All items are copied before the first command: their bytes may change while it is sent.
+    for (const piece of [...pieces(list, answers)]) {
       this.#asked += piece.length;
       const replies = await this.#client.send('BF.MEXISTS', this.#name, ...piece.map(({ bytes }) => bytes));
       const [found, refused] = answersIn('BF.MEXISTS', replies, piece.length);

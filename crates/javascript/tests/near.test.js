@@ -107,6 +107,19 @@ test('a confirming copy never denies what the server has', async () => {
   near.close();
 });
 
+test('a batch is looked up as it was at the call', async () => {
+  const batch = items(25_000).map((item) => Buffer.from(item));
+  await client.call('BF.RESERVE', 'seen', 1e-9, 100_000);
+  await client.call('BF.MADD', 'seen', ...batch);
+  const near = new Near(client.client, 'seen');
+  // Without a copy, the server answers, in several commands.
+  near.close();
+  const answers = near.hasMany(batch);
+  for (const item of batch) item.fill(0);
+  assert.ok((await answers).every((answer) => answer === 1));
+  assert.equal(near.stats.asked, batch.length);
+});
+
 test('a missing key is what the program says', async () => {
   await withEach(CLIENTS, server.port, async (one) => {
     await client.call('DEL', 'none');
