@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import redis
 from listening import Listener, with_shutdown
 from valkeybloom import Near, fetch
@@ -116,3 +117,15 @@ def is_found(near: Near, item: str) -> bool:
         return item in near
     except redis.RedisError:
         return False
+
+
+def fail_once(monkeypatch: pytest.MonkeyPatch, kind: type, name: str) -> None:
+    """Makes the first call of a method raise MemoryError."""
+    method, failures = getattr(kind, name), [MemoryError()]
+
+    def failing(*given: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return method(*given)
+
+    monkeypatch.setattr(kind, name, failing)

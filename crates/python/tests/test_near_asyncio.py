@@ -15,7 +15,7 @@ import pytest
 import redis.asyncio
 import valkey.asyncio
 from conftest import CLIENTS
-from following import QUICK, calls, equals, items, proxy_of
+from following import QUICK, calls, equals, fail_once, items, proxy_of
 from valkeybloom.asyncio import Near
 
 KINDS = {"redis": redis.asyncio.Redis, "valkey": valkey.asyncio.Valkey}
@@ -315,6 +315,22 @@ def test_a_timeout_may_be_longer_than_timers_take(client: Any, server: int, time
                 with pytest.raises(ValueError, match="^bad timeout$"):
                     await near.wait(math.nan)
                 gate.open.set()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("step", ["_next", "_take_news", "_take_chunk"])
+def test_a_step_that_fails_is_repeated(client: Any, server: int, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    client.execute_command("BF.ADD", "seen", "a")
+    fail_once(monkeypatch, Near, step)
+
+    async def main() -> None:
+        async with redis.asyncio.Redis(port=server) as own, Near(own, "seen", **QUICK) as near:
+            assert near._driver is not None
+            task = near._driver.task
+            assert await near.wait(30) and near.state == "following" and await near.contains("a")
+            # Without the rest, the call to wait would have started another task.
+            assert not task.done() and near._driver.task is task
 
     asyncio.run(main())
 

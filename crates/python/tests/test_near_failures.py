@@ -15,7 +15,7 @@ import pytest
 import redis
 import valkey
 from conftest import CLIENTS, joined, running, slot_of, wait
-from following import QUICK, Gate, calls, equals, impatient, is_found, items, proxy_of, thread_of
+from following import QUICK, Gate, calls, equals, fail_once, impatient, is_found, items, proxy_of, thread_of
 from test_threads import together
 from valkeybloom import Near
 
@@ -150,6 +150,58 @@ def test_a_close_does_not_wait_for_the_server(client: Any) -> None:
     together(until_closed, until_closed, close)
     gate.open.set()
     thread_of(near).join(30)
+
+
+@pytest.mark.parametrize("step", ["_next", "_take_news", "_take_chunk"])
+def test_a_step_that_fails_is_repeated(client: Any, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    client.execute_command("BF.ADD", "seen", "a")
+    fail_once(monkeypatch, Near, step)
+    with Near(client, "seen", **QUICK) as near:
+        thread = thread_of(near)
+        assert near.wait(30) and near.state == "following" and "a" in near
+        # Without the rest, a call to wait would have started another thread.
+        assert thread.is_alive() and thread_of(near) is thread
+
+
+def test_a_wait_ends_if_the_copy_answers_and_the_next_step_fails(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    client.execute_command("BF.ADD", "seen", "a")
+    step, is_ready, gate = Near._next, Near._is_ready, Gate(client)
+    gate.open.clear()
+
+    def failing(near: Near) -> Any:
+        if near.state == "following":
+            raise MemoryError
+        return step(near)
+
+    def opening(near: Near) -> bool:
+        ready = is_ready(near)
+        gate.open.set()
+        return ready
+
+    monkeypatch.setattr(Near, "_next", failing)
+    monkeypatch.setattr(Near, "_is_ready", opening)
+    with Near(gate, "seen", **QUICK) as near:
+        together(near.wait)
+
+
+def test_an_error_that_can_not_be_read_does_not_end_the_thread(client: Any) -> None:
+    class AuthenticationError(Exception):
+        @property
+        def status_code(self) -> str:
+            raise RuntimeError("on purpose")
+
+    class Failing:
+        error: Exception | None = AuthenticationError("without its code")
+
+        def execute_command(self, *words: Any, **options: Any) -> Any:
+            if self.error is None:
+                return client.execute_command(*words, **options)
+            error, self.error = self.error, None
+            raise error
+
+    with Near(Failing(), "seen", **QUICK) as near:
+        thread = thread_of(near)
+        assert near.wait(30) and thread.is_alive() and thread_of(near) is thread
 
 
 def test_rounds_leave_no_threads_memory_or_files(client: Any) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 
 from ._exchange import encoded, fetching, options, routing, storing
-from .near import Driver, NearBase, NearStats, answered, failed, limited
+from .near import REST, Driver, NearBase, NearStats, answered, failed, limited
 from .once import Forgotten, OnceBase, Routed
 
 TYPE_CHECKING = False
@@ -194,9 +194,13 @@ class AsyncWorker(Driver):
 
     async def run(self) -> None:
         try:
-            step = self.next_step(None)
+            step: Step | None = 0.0
             while step is not None:
-                step = self.next_step(await self.perform(step))
+                try:
+                    step = self.next_step(await self.perform(step))
+                except Exception:
+                    # If the copy did not take the outcome of a command, the command is sent again.
+                    step = REST
                 self.notify()
         finally:
             # Calls that wait start another task, unless the copy is closed.

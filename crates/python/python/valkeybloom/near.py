@@ -33,6 +33,9 @@ def begin_child() -> None:
 os.register_at_fork(before=starting.acquire, after_in_parent=starting.release, after_in_child=begin_child)
 
 
+#: The seconds until the next attempt after a step raised an error: there is no memory now, or it has a bug.
+REST = 1.0
+
 #: 30 years, in seconds. A longer timeout never ends, because timers refuse those of 292 years and more.
 LONGEST = 1e9
 
@@ -411,15 +414,20 @@ class Worker(Driver):
         self.wake.put(None)
 
     def run(self) -> None:
-        step = self.next_step(None)
+        step: Step | None = 0.0
         while step is not None:
-            step = self.next_step(self.perform(step))
+            try:
+                step = self.next_step(self.perform(step))
+            except Exception:
+                # If the copy did not take the outcome of a command, the command is sent again.
+                step = REST
 
     def next_step(self, outcome: Outcome | None) -> Step | None:
         with self.changed:
-            step = super().next_step(outcome)
-            self.changed.notify_all()
-            return step
+            try:
+                return super().next_step(outcome)
+            finally:
+                self.changed.notify_all()
 
     def perform(self, step: Step) -> Outcome | None:
         """Waits, or sends a command and returns its outcome."""
