@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, parse_redis_url};
 
-/// The parameters of a URL that the client library reads. It ignores others.
-const TCP_PARAMETERS: [&str; 1] = ["protocol"];
-const SOCKET_PARAMETERS: [&str; 4] = ["db", "user", "pass", "protocol"];
+/// The parameters of a socket's URL. The client library also reads `protocol`, but the programs need RESP2.
+const SOCKET_PARAMETERS: [&str; 3] = ["db", "user", "pass"];
 
 /// The address of a server, with user, password and database.
 #[derive(Clone, Debug)]
@@ -128,15 +127,11 @@ fn info_of_url(address: &str) -> Option<ConnectionInfo> {
         parse_redis_url(&format!("redis://{address}"))
     }?;
     let is_socket = url.scheme().ends_with("unix");
-    let known = if is_socket {
-        &SOCKET_PARAMETERS[..]
-    } else {
-        &TCP_PARAMETERS
-    };
+    let is_known = |name| is_socket && SOCKET_PARAMETERS.contains(&name);
     // Not `query_pairs`, which skips empty parameters.
     let query = url.query().filter(|query| !query.is_empty());
     let mut parameters = query.into_iter().flat_map(|query| query.split('&'));
-    let has_unknown = parameters.any(|one| !known.contains(&one.split('=').next().unwrap_or(one)));
+    let has_unknown = parameters.any(|one| !is_known(one.split('=').next().unwrap_or(one)));
     // The user and the password of a socket are parameters.
     let has_authority = is_socket && !url.authority().is_empty();
     if has_unknown || has_authority || url.fragment().is_some() {
@@ -171,7 +166,7 @@ mod tests {
             "localhost",
             "u:p%23w@localhost:1/2",
             "redis://localhost",
-            "rediss://localhost?protocol=resp3",
+            "rediss://localhost",
             "redis://localhost/?",
             "unix:///a/socket?db=2&user=u&pass=p",
             "UNIX:///a/socket?db=2",
@@ -184,7 +179,9 @@ mod tests {
         }
         for address in [
             "localhost?db=2",
-            "redis://localhost/2?protocol=resp3&timeout=1",
+            "redis://localhost/2?timeout=1",
+            "rediss://localhost?protocol=resp3",
+            "unix:///a/socket?protocol=resp3",
             "redis://u:12?3@localhost",
             "redis://u:12#3@localhost",
             "rediss://localhost#insecure",
@@ -196,7 +193,7 @@ mod tests {
             "unix://localhost/a/socket",
             "unix://u:p@localhost/s?pass=:///",
             "redis://u:12?=3@localhost",
-            "redis://localhost?protocol=resp3&",
+            "unix:///a/socket?db=2&",
             "unix:///a/socket?database=2",
             " unix://localhost/a/socket",
             "/a/socket?user=u&pass=p",
