@@ -1,5 +1,6 @@
 //! Addresses of servers, as programs take them from their command lines.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -127,14 +128,19 @@ fn info_of_url(address: &str) -> Option<ConnectionInfo> {
         parse_redis_url(&format!("redis://{address}"))
     }?;
     let is_socket = url.scheme().ends_with("unix");
-    let is_known = |name| is_socket && SOCKET_PARAMETERS.contains(&name);
+    // The client library reads one of each.
+    let mut unread = if is_socket {
+        BTreeSet::from(SOCKET_PARAMETERS)
+    } else {
+        BTreeSet::new()
+    };
     // Not `query_pairs`, which skips empty parameters.
     let query = url.query().filter(|query| !query.is_empty());
     let mut parameters = query.into_iter().flat_map(|query| query.split('&'));
-    let has_unknown = parameters.any(|one| !is_known(one.split('=').next().unwrap_or(one)));
+    let has_ignored = parameters.any(|one| !unread.remove(one.split('=').next().unwrap_or(one)));
     // The user and the password of a socket are parameters.
     let has_authority = is_socket && !url.authority().is_empty();
-    if has_unknown || has_authority || url.fragment().is_some() {
+    if has_ignored || has_authority || url.fragment().is_some() {
         return None;
     }
     let info = url.into_connection_info().ok()?;
@@ -182,6 +188,7 @@ mod tests {
             "redis://localhost/2?timeout=1",
             "rediss://localhost?protocol=resp3",
             "unix:///a/socket?protocol=resp3",
+            "unix:///a/socket?db=1&db=2",
             "redis://u:12?3@localhost",
             "redis://u:12#3@localhost",
             "rediss://localhost#insecure",
