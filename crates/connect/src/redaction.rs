@@ -19,30 +19,37 @@ pub fn without_passwords(mut error: clap::Error) -> clap::Error {
 
 /// Returns a word of a command line without the user and the password of an address.
 fn without_password(word: &str) -> String {
-    let is_path = begins_as_path(word) && has_parameters(word);
-    let is_socket = is_path || is_url_of_socket(word);
-    // In a socket's address they are parameters. Any `&` in a password looks like the start of another one.
-    let end = word.find('?').filter(|_| is_socket);
-    let word = &word[..end.unwrap_or(word.len())];
-    // A path has no user, but somebody may have written one before it.
-    let has_no_user = is_path || is_socket && word.contains(":///");
-    let Some((secret, rest)) = word.rsplit_once('@').filter(|_| !has_no_user) else {
-        return word.to_owned();
+    // The path of a socket may have an `@`, but has no user. Any `&` in a password looks like the start of a parameter.
+    if begins_as_path(word) && has_parameters(word) || is_url_of_path(word) {
+        return before_parameters(word).to_owned();
+    }
+    let (secret, place) = word.rsplit_once('@').unwrap_or(("", word));
+    let place = if has_parameters(secret) {
+        // The `@` may be in a password that is a parameter, and the password may continue after it.
+        ""
+    } else if word.contains("://") || has_parameters(place) {
+        before_parameters(place)
+    } else {
+        place
     };
     match secret.split_once("://") {
         Some((scheme, _)) if scheme.bytes().all(|c| c.is_ascii_alphanumeric()) => {
-            format!("{scheme}://{rest}")
+            format!("{scheme}://{place}")
         }
-        _ => rest.to_owned(),
+        _ => place.to_owned(),
     }
 }
 
-/// Returns whether a word has the scheme of a socket: `unix`, `redis+unix` or `valkey+unix`, in any case. URLs may begin with
-/// spaces.
-fn is_url_of_socket(word: &str) -> bool {
-    let scheme = word.split_once("://").map_or("", |(scheme, _)| scheme);
+fn before_parameters(address: &str) -> &str {
+    address.split(['?', '&']).next().unwrap_or(address)
+}
+
+/// Returns whether a word is the URL of a socket without a host. Its scheme is `unix`, `redis+unix` or `valkey+unix`, in any
+/// case. URLs may begin with spaces.
+fn is_url_of_path(word: &str) -> bool {
+    let (scheme, place) = word.split_once("://").unwrap_or_default();
     let transport = scheme.rsplit('+').next().unwrap_or_default();
-    transport.trim_start().eq_ignore_ascii_case("unix")
+    transport.trim_start().eq_ignore_ascii_case("unix") && place.starts_with('/')
 }
 
 #[cfg(test)]
@@ -57,6 +64,19 @@ mod tests {
             ("u:p@host:1", "host:1"),
             ("u:p://w@host", "host"),
             ("u@a://host", "a://host"),
+            ("localhost?user=u&pass=p", "localhost"),
+            ("redis://host?pass=p", "redis://host"),
+            ("redis://host/2?db=1&password=p", "redis://host/2"),
+            ("redis://u:p@host?pass=w", "redis://host"),
+            ("redis://host?pass=p@w", "redis://"),
+            ("host?pass=p@w", ""),
+            ("redis://u:p?w@host", "redis://host"),
+            ("unix://u:p?w@host/s", "unix://host/s"),
+            ("unix://u:p@host/s?pass=:///", "unix://host/s"),
+            ("unix://s?user=u&pass=p", "unix://s"),
+            ("host&pass=p", "host"),
+            ("/s&pass=p", "/s"),
+            ("what?", "what?"),
             ("unix:///s?user=u&pass=p", "unix:///s"),
             ("unix:///s?pass=p&w@d", "unix:///s"),
             ("unix:///a@b/s", "unix:///a@b/s"),
