@@ -17,7 +17,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 pub use address::{Address, NotAnAddress, Place};
-pub use bounded::{Bounded, EXCEEDED};
+pub use bounded::{Bounded, EXCEEDED, MALFORMED};
 pub use redaction::without_passwords;
 pub use tls::{Connector, Tls, advice_on_text};
 

@@ -215,6 +215,10 @@ fn replies_without_bounds_end_a_run() {
         (&["*2000000000\r\n"], large),
         (&["*2\r\n$1\r\n0\r\n*9000000\r\n"], large),
         (
+            &["$\x0b400000000000\r\n"],
+            "a reply has a malformed length or end of line",
+        ),
+        (
             &["*2\r\n$1\r\n5\r\n*0\r\n", "*2\r\n$1\r\n7\r\n*0\r\n"],
             ": SCAN does not end there",
         ),

@@ -5,7 +5,7 @@ use std::fmt;
 
 use redis::{ErrorKind, RedisError, ServerError};
 
-use valkeybloom_connect::EXCEEDED;
+use valkeybloom_connect::{EXCEEDED, MALFORMED};
 use valkeybloom_near::conversation;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::names::{BF_LOADCHUNK, FILTER_MEMORY, OBJECT_MEMORY};
@@ -171,7 +171,8 @@ impl From<RedisError> for Fault {
         }
         let text = error.to_string();
         // A connection that ends within a reply is an error of this kind, too.
-        let is_invalid = error.kind() == ErrorKind::Parse && !text.contains("end of input");
+        let is_invalid = error.kind() == ErrorKind::Parse && !text.contains("end of input")
+            || [EXCEEDED, MALFORMED].iter().any(|why| text.contains(why));
         if let Some(detail) = error.detail()
             && text.starts_with("Redis server refused to switch database")
         {
@@ -182,7 +183,7 @@ impl From<RedisError> for Fault {
         let errors = error.into_server_errors();
         match errors.as_deref().and_then(<[_]>::first) {
             Some((_, error)) => Self::from(error.clone()),
-            None if is_invalid || text.contains(EXCEEDED) => Self::Unusable(text),
+            None if is_invalid => Self::Unusable(text),
             None => Self::Lost(conversation::without_page(&text).to_owned()),
         }
     }
@@ -220,7 +221,7 @@ mod tests {
         let io = |kind| RedisError::from(std::io::Error::from(kind));
         let cut = redis::parse_redis_value(b"*2\r\n:1\r\n").expect_err("it is not whole");
         let invalid = redis::parse_redis_value(b"?\r\n").expect_err("no such type");
-        let exceeded = std::io::Error::new(std::io::ErrorKind::InvalidData, EXCEEDED);
+        let bounded = |why| RedisError::from(std::io::Error::other(why));
         let login = RedisError::from((ErrorKind::AuthenticationFailed, "no"));
         for (error, kind, code, needs_operator) in [
             (
@@ -252,7 +253,8 @@ mod tests {
             ),
             (cut, "Lost", None, false),
             (invalid, "Unusable", None, true),
-            (exceeded.into(), "Unusable", None, true),
+            (bounded(EXCEEDED), "Unusable", None, true),
+            (bounded(MALFORMED), "Unusable", None, true),
         ] {
             let text = error.to_string();
             let fault = Fault::from(error);
