@@ -22,8 +22,9 @@ const COLLECTED: usize = 128;
 pub const ITEM_BITS: usize = 12;
 /// The room of the first layer of a part.
 const FIRST_ROOM: usize = 256;
-/// The room that any layer may have, and the most for each item before a layer. They bound what a wrong estimate costs.
+/// The room that any layer of a part may have, however few items came before it: 400 kB.
 const MOST_ROOM: usize = 1 << 18;
+/// The most room of a layer for each item before it. An estimate that is too large costs no more memory than that.
 const MOST_GROWTH: usize = 16;
 /// The least room of a list of claimed hashes.
 const LEAST_CLAIMED: usize = 16;

@@ -1,5 +1,8 @@
 //! A Bloom filter whose items each have one bit in each word of one cache line, so that a lookup reads memory once, and no word
 //! waits for another.
+//!
+//! Of a hash, the highest 8 bits choose the part, the rest of the upper half the cache line, and 6 bits of the lower half the bit
+//! in each word.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -9,7 +12,7 @@
 use std::hint::black_box;
 use std::ops::BitOr;
 
-/// The hash of an item, which is not 0.
+/// The hash of an item, which is not 0: that stands for a free slot.
 pub type Hash = u128;
 
 /// The number of parts.

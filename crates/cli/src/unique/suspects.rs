@@ -62,6 +62,7 @@ impl Table {
         table
     }
 
+    /// Inserts a hash before the first larger one at its home or after it, and moves that one on.
     fn insert(&mut self, mut hash: Hash) {
         for slot in place_in_part(hash, self.homes).. {
             if slot == self.slots.len() {
@@ -100,7 +101,8 @@ impl Table {
 }
 
 thread_local! {
-    /// Memory to sort in. Freed each time, it would leave gaps between the lists.
+    /// Memory to sort in. Freed each time, it would leave gaps between the lists: 244 MB in place of 180 MB with half of 20
+    /// million lines duplicates.
     static SORTED: Cell<Vec<Hash>> = const { Cell::new(Vec::new()) };
 }
 
