@@ -90,15 +90,19 @@ impl Fault {
         self.has_code_of(&["ASK", "CLUSTERDOWN", "MOVED", "TRYAGAIN"])
     }
 
-    /// Returns the error, and what the user can do about it.
-    pub fn with_advice(&self) -> String {
-        let advice = match self {
+    /// Returns what the user can do about it.
+    pub fn advice(&self) -> Option<Cow<'static, str>> {
+        match self {
             Self::Refused(text) => advice_on_refusal(text),
             Self::LoginRefused => Some(CHECK_LOGIN.into()),
             Self::Lost(_) => Some(RETRY.into()),
             Self::Unusable(_) | Self::ReceiptGone(_) => None,
-        };
-        let advice = advice.map(|advice| format!("; {advice}"));
+        }
+    }
+
+    /// Returns the error, and what the user can do about it.
+    pub fn with_advice(&self) -> String {
+        let advice = self.advice().map(|advice| format!("; {advice}"));
         format!("{self}{}", advice.unwrap_or_default())
     }
 }

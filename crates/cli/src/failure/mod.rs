@@ -3,6 +3,7 @@
 mod fault;
 mod shown;
 
+use std::borrow::Cow;
 use std::fmt::{self, Display};
 
 use serde_json::{Map, Value};
@@ -19,8 +20,8 @@ pub struct Failure {
     /// Whether another attempt would fail as well.
     pub is_permanent: bool,
     text: String,
-    /// Whether the connection was lost, and the same command may be run again.
-    advises_retry: bool,
+    /// What to do about it.
+    advice: Option<Cow<'static, str>>,
     /// What else is to be said.
     notes: String,
     report: Report,
@@ -53,7 +54,7 @@ impl Failure {
             status: 1,
             is_permanent: false,
             text: text.into(),
-            advises_retry: false,
+            advice: None,
             notes: String::new(),
             report: Report::Due(Map::new()),
         }
@@ -61,16 +62,10 @@ impl Failure {
 
     /// Reports that a server did not execute a command, and what to do about it.
     pub fn of_fault(what: impl Display, fault: &Fault) -> Self {
-        let advises_retry = matches!(fault, Fault::Lost(_));
-        let text = if advises_retry {
-            format!("{what}: {fault}")
-        } else {
-            format!("{what}: {}", fault.with_advice())
-        };
         Self {
             is_permanent: fault.needs_operator(),
-            advises_retry,
-            ..Self::new(text)
+            advice: fault.advice(),
+            ..Self::new(format!("{what}: {fault}"))
         }
     }
 
@@ -88,11 +83,8 @@ impl Failure {
 
     /// Takes back the advice to run the same command again.
     pub fn without_retry(self) -> Self {
-        let advises_retry = false;
-        Self {
-            advises_retry,
-            ..self
-        }
+        let advice = self.advice.filter(|advice| advice != RETRY);
+        Self { advice, ..self }
     }
 
     /// Marks the JSON object of the run as written already, or as one that the output has no place for.
@@ -117,8 +109,8 @@ impl Display for Failure {
         // Texts of servers and of the system may have several lines.
         let text = self.text.lines().map(str::trim).collect::<Vec<_>>();
         f.write_str(&text.join(" "))?;
-        if self.advises_retry {
-            write!(f, "; {RETRY}")?;
+        if let Some(advice) = &self.advice {
+            write!(f, "; {advice}")?;
         }
         f.write_str(&self.notes)
     }

@@ -256,13 +256,11 @@ impl<'s> RunReceipts<'s> {
     }
 
     /// Adds to a failure of the run what is done, and how to continue.
-    pub fn explain(&self, failure: Failure) -> Failure {
+    pub fn explain(&self, mut failure: Failure) -> Failure {
         let state = self.state.borrow();
-        let failure = if state.is_repeatable() {
-            failure
-        } else {
-            failure.without_retry()
-        };
+        if !state.is_repeatable() {
+            failure = failure.without_retry();
+        }
         match state.note() {
             Some(note) => failure.with_note(&note),
             None => failure,
