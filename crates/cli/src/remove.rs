@@ -51,9 +51,9 @@ impl Remove {
         let mut progress = Progress::new(show, "removing", "items", bytes);
         let all_removed = self.input.each(
             || Ok(()),
-            |block, read| {
+            |block| {
                 self.remove(&receipts, name, block, &mut counts)?;
-                progress.at(read, counts.items);
+                progress.at(block.read, counts.items);
                 Ok(())
             },
         );

@@ -35,9 +35,9 @@ impl Source<'_> {
     ) -> Result<Counts> {
         let mut progress = Progress::new(self.show, what, "items", self.bytes);
         let mut counts = Counts::default();
-        self.input.each(meanwhile, |block, read| {
+        self.input.each(meanwhile, |block| {
             take(block, &mut counts)?;
-            progress.at(read, counts.items);
+            progress.at(block.read, counts.items);
             Ok(())
         })?;
         progress.end(counts.items);

@@ -25,7 +25,7 @@ pub struct Block {
     first: u64,
     /// The form of the file, in its first block if whole records are kept.
     pub start: Option<Start>,
-    /// The number of bytes of all files that were read before the block was sent.
+    /// The number of bytes of the files that were read before the block was sent, or of records, if they come from a pipe.
     pub read: u64,
     /// The items, each before a byte that ends it.
     items: Strings,

@@ -1,8 +1,8 @@
 //! The blocks that a thread reads while others work on them.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -19,25 +19,17 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub struct Blocks {
     receiver: Mutex<Receiver<Block>>,
     is_stopped: AtomicBool,
-    bytes: Arc<AtomicU64>,
     reader: JoinHandle<Result<()>>,
 }
 
 impl Blocks {
-    /// Starts a thread with `read`, which counts the bytes that it reads and sends the blocks.
-    pub fn new(
-        read: impl FnOnce(&AtomicU64, &SyncSender<Block>) -> Result<()> + Send + 'static,
-    ) -> Self {
+    /// Starts a thread with `read`, which sends the blocks.
+    pub fn new(read: impl FnOnce(&SyncSender<Block>) -> Result<()> + Send + 'static) -> Self {
         let (send, receive) = sync_channel(BLOCKS);
-        let bytes = Arc::new(AtomicU64::new(0));
-        let reader = thread::spawn({
-            let bytes = Arc::clone(&bytes);
-            move || read(&bytes, &send)
-        });
+        let reader = thread::spawn(move || read(&send));
         Self {
             receiver: Mutex::new(receive),
             is_stopped: AtomicBool::new(false),
-            bytes,
             reader,
         }
     }
@@ -82,11 +74,11 @@ impl Blocks {
     pub fn each(
         self,
         mut meanwhile: impl FnMut() -> Result<()>,
-        mut take: impl FnMut(&Block, u64) -> Result<()>,
+        mut take: impl FnMut(&Block) -> Result<()>,
     ) -> Result<()> {
         while let Some(block) = self.wait(&mut meanwhile)? {
             // After an error the thread is not joined: it may wait for somebody who types.
-            take(&block, self.bytes.load(Relaxed))?;
+            take(&block)?;
         }
         self.end()
     }
@@ -109,13 +101,13 @@ mod tests {
             (|| panic!("a fault of the reader"), Err(panicked.to_owned())),
         ];
         for (end, expected) in ends {
-            let read = move |_: &AtomicU64, to: &SyncSender<Block>| {
+            let read = move |to: &SyncSender<Block>| {
                 let block = Block::first_of(Path::new("f"), Unit::Lines);
                 to.send(block).expect("it is awaited");
                 end()
             };
             let mut count = 0;
-            let take = |_: &Block, _| {
+            let take = |_: &Block| {
                 count += 1;
                 Ok(())
             };
@@ -128,7 +120,7 @@ mod tests {
     #[test]
     fn a_consumer_is_called_while_it_waits() {
         let (go, wait) = std::sync::mpsc::channel();
-        let blocks = Blocks::new(move |_, _| wait.recv().map_err(|_| Failure::new("no word")));
+        let blocks = Blocks::new(move |_| wait.recv().map_err(|_| Failure::new("no word")));
         let mut calls = 0;
         let meanwhile = || {
             calls += 1;
@@ -138,9 +130,9 @@ mod tests {
             }
             Ok(())
         };
-        blocks.each(meanwhile, |_, _| Ok(())).expect("it ends");
-        let blocks = Blocks::new(|_, _| Ok(()));
-        let failed = blocks.each(|| Err(Failure::new("too late")), |_, _| Ok(()));
+        blocks.each(meanwhile, |_| Ok(())).expect("it ends");
+        let blocks = Blocks::new(|_| Ok(()));
+        let failed = blocks.each(|| Err(Failure::new("too late")), |_| Ok(()));
         assert_eq!(failed.expect_err("it fails").to_string(), "too late");
     }
 }

@@ -2,11 +2,10 @@
 
 use std::collections::HashSet;
 use std::fs::{File, Metadata};
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::split::failed;
 use crate::failure::Result;
@@ -76,18 +75,4 @@ fn metadata(file: &Path) -> io::Result<Metadata> {
         return open(file)?.metadata();
     }
     file.metadata()
-}
-
-/// A reader that counts the bytes of a file.
-pub struct Counting<'c> {
-    pub from: &'c File,
-    pub bytes: &'c AtomicU64,
-}
-
-impl Read for Counting<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let count = self.from.read(into)?;
-        self.bytes.fetch_add(count as u64, Relaxed);
-        Ok(count)
-    }
 }

@@ -20,10 +20,10 @@ mod split;
 mod strings;
 mod table;
 
+use std::cell::Cell;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::SyncSender;
 
 use clap::Args;
@@ -31,8 +31,8 @@ use clap::Args;
 pub use self::block::{Block, Itemless, Record, Start};
 use self::block::{OnFault, Unit};
 pub use self::blocks::Blocks;
-use self::files::{Counting, is_standard_input, open, stamps};
 pub use self::files::{Stamp, bytes_of};
+use self::files::{is_standard_input, open, stamps};
 use self::form::Opened;
 pub use self::form::Packed;
 use self::json::Field;
@@ -190,15 +190,14 @@ impl Input {
         Ok(Some(identity))
     }
 
-    /// Passes each block to `take`, with the number of bytes of the files that were read so far. Calls `meanwhile` before and
-    /// while it waits for a block.
+    /// Passes each block to `take`. Calls `meanwhile` before and while it waits for a block.
     ///
     /// # Errors
     /// A file could not be read, named with the line; or the error of `meanwhile` or `take`.
     pub fn each(
         &self,
         meanwhile: impl FnMut() -> Result<()>,
-        take: impl FnMut(&Block, u64) -> Result<()>,
+        take: impl FnMut(&Block) -> Result<()>,
     ) -> Result<()> {
         self.blocks().each(meanwhile, take)
     }
@@ -206,13 +205,16 @@ impl Input {
     /// Starts to read, and returns the blocks.
     pub fn blocks(&self) -> Blocks {
         let input = self.clone();
-        Blocks::new(move |bytes, send| {
+        Blocks::new(move |send| {
             let mut files = input.files.iter().enumerate();
-            files.try_for_each(|(index, file)| input.read_file(index, file, bytes, send))
+            let read = files.try_fold(0, |read, (index, file)| {
+                input.read_file(index, file, read, send)
+            });
+            read.map(drop)
         })
     }
 
-    /// Sends the blocks of a file.
+    /// Sends the blocks of a file. `before` is the number of bytes of the files before it. Returns it with those of this one.
     ///
     /// # Errors
     /// The file could not be read, or the receiver is gone.
@@ -220,17 +222,22 @@ impl Input {
         &self,
         index: usize,
         file: &Path,
-        bytes: &AtomicU64,
+        before: u64,
         send: &SyncSender<Block>,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let fault = |error| failed(file, error);
         let mut from = open(file).map_err(fault)?;
-        let start = from.stream_position();
-        let counting = Counting { from: &from, bytes };
-        let opened = Opened::new(counting, !self.zero).map_err(fault)?;
+        let start = from.stream_position().ok();
+        let opened = Opened::new(&from, !self.zero).map_err(fault)?;
         let block = self.first_block(index, file, opened.packed);
+        let read = Cell::new(before);
         let send = |mut block: Block| {
-            block.read = bytes.load(Relaxed);
+            read.set(match (start, (&from).stream_position()) {
+                (Some(start), Ok(position)) => before + position.saturating_sub(start),
+                // A pipe has no positions.
+                _ => read.get() + block.size() as u64,
+            });
+            block.read = read.get();
             if let (Some(field), None) = (&self.field, &self.keeping) {
                 block = field.of_lines(block, OnFault::Fail, OnFault::Fail)?;
             }
@@ -247,10 +254,10 @@ impl Input {
             return Err(failed(file, "it changed while it was read"));
         }
         // The standard input is opened once, and may be read twice.
-        if let Ok(start) = start {
+        if let Some(start) = start {
             from.seek(SeekFrom::Start(start)).map_err(fault)?;
         }
-        Ok(())
+        Ok(read.get())
     }
 
     /// Sends the blocks of an opened file, which begin with this one.

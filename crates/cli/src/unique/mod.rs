@@ -205,7 +205,7 @@ impl Unique {
         let counts = self.count.then(count).transpose()?;
         passes.print(&suspects, counts.as_deref(), printer)?;
         state.remove()?;
-        Ok(Basis::Suspects(suspects.hashes().count()))
+        Ok(Basis::Suspects(suspects.len()))
     }
 
     /// Returns the state in which a killed run finds what it did.

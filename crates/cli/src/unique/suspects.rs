@@ -31,6 +31,8 @@ pub struct Suspects {
 pub struct Part {
     table: Table,
     filter: Layer,
+    /// The number of hashes.
+    len: usize,
 }
 
 /// A hash table.
@@ -116,14 +118,18 @@ pub fn sort(hashes: &mut Vec<Hash>) {
 }
 
 impl Part {
-    /// Creates the part of hashes.
+    /// Creates the part of different hashes.
     pub fn new(hashes: &[Hash]) -> Self {
         let mut filter = Layer::new(hashes.len(), FILTER_BITS);
         for hash in hashes {
             filter.add(*hash);
         }
         let table = Table::new(hashes, Vec::new());
-        Self { table, filter }
+        Self {
+            table,
+            filter,
+            len: hashes.len(),
+        }
     }
 }
 
@@ -131,6 +137,11 @@ impl Suspects {
     /// Creates the set of the hashes of all parts.
     pub fn new(seed: Seed, parts: Vec<Part>) -> Self {
         Self { seed, parts }
+    }
+
+    /// Returns the number of hashes.
+    pub fn len(&self) -> usize {
+        self.parts.iter().map(|part| part.len).sum()
     }
 
     /// Returns the hashes, ascending.
