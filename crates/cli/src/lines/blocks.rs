@@ -10,7 +10,7 @@ use super::block::Block;
 use crate::failure::{Failure, Result};
 
 /// The most blocks that wait for the consumer.
-const BLOCKS: usize = 4;
+const MOST_WAITING: usize = 4;
 
 /// How often a thread that waits for a block looks at what else it has to do.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -25,7 +25,7 @@ pub struct Blocks {
 impl Blocks {
     /// Starts a thread with `read`, which sends the blocks.
     pub fn new(read: impl FnOnce(&SyncSender<Block>) -> Result<()> + Send + 'static) -> Self {
-        let (send, receive) = sync_channel(BLOCKS);
+        let (send, receive) = sync_channel(MOST_WAITING);
         let reader = thread::spawn(move || read(&send));
         Self {
             receiver: Mutex::new(receive),
@@ -57,7 +57,7 @@ impl Blocks {
         self.is_stopped.store(true, Relaxed);
     }
 
-    /// Waits for the end of the thread that reads.
+    /// Waits for the end of the thread that reads. All blocks must have been taken: it may wait until another one is.
     ///
     /// # Errors
     /// That of the thread, which may have panicked.
@@ -115,6 +115,19 @@ mod tests {
             let ended = ended.map_err(|failure| failure.to_string());
             assert_eq!((count, ended), (1, expected));
         }
+    }
+
+    #[test]
+    fn a_wait_for_a_block_ends_once_the_blocks_are_stopped() {
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let blocks = Blocks::new(move |_| wait.recv().map_err(|_| Failure::new("no word")));
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| blocks.next().is_none());
+            blocks.stop();
+            assert!(waiter.join().expect("it does not panic"));
+        });
+        drop(go);
+        assert_eq!(blocks.end().expect_err("it fails").to_string(), "no word");
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Files as they are opened, and their states. The name `-` is that of the standard input.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use super::split::failed;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 
 /// The state of a file. Another content has another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,4 +75,9 @@ fn metadata(file: &Path) -> io::Result<Metadata> {
         return open(file)?.metadata();
     }
     file.metadata()
+}
+
+/// Reports that a file can't be read.
+pub fn failed(file: &Path, error: impl fmt::Display) -> Failure {
+    Failure::new(format!("could not read {}: {error}", file.display()))
 }

@@ -1,11 +1,8 @@
 //! Splits a file into blocks of whole lines, or of whole items that end with a zero byte.
 
-use std::fmt;
-use std::path::Path;
-
 use super::block::Block;
 use super::form::Opened;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 
 /// The approximate size of a block. It never changes: equal items of a block are sent as one, so the positions in a receipt
 /// depend on it.
@@ -28,9 +25,4 @@ pub fn lines(mut block: Block, mut opened: Opened<'_>, end: u8, send: Sink<'_>) 
             Err(error) => return Err(block.broken(error)),
         }
     }
-}
-
-/// Reports that a file can't be read.
-pub fn failed(file: &Path, error: impl fmt::Display) -> Failure {
-    Failure::new(format!("could not read {}: {error}", file.display()))
 }

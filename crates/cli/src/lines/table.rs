@@ -6,9 +6,10 @@ use std::str::FromStr;
 use csv::ByteRecord;
 
 use super::block::{Block, OnFault, ended};
+use super::files::failed;
 use super::form::Opened;
 use super::records::{CsvReader, CsvRecord, Keep};
-use super::split::{BLOCK_BYTES, Sink, failed};
+use super::split::{BLOCK_BYTES, Sink};
 use crate::failure::{Failure, Result, shown};
 use crate::report::counted;
 

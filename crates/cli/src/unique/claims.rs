@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
 
-use super::layer::{Hash, Layer, PARTS, part_of, touch_each};
+use super::hash::{Hash, PARTS, part_of};
+use super::layer::{Layer, touch_each};
 use super::suspects;
 
 /// The hashes that a thread collects for a part before it locks it.
@@ -48,7 +49,7 @@ impl Part {
             touch_each(hashes.iter().map(|hash| layer.touch(*hash)));
         }
         for hash in hashes {
-            if self.layers.last().is_none_or(|layer| layer.room == 0) {
+            if self.layers.last().is_none_or(Layer::is_full) {
                 let room = self.next_room(expected);
                 self.layers.push(Layer::new(room, item_bits));
             }

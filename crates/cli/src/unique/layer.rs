@@ -1,8 +1,5 @@
 //! A Bloom filter whose items each have one bit in each word of one cache line, so that a lookup reads memory once, and no word
 //! waits for another.
-//!
-//! Of a hash, the highest 8 bits choose the part, the rest of the upper half the cache line, and 6 bits of the lower half the bit
-//! in each word.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -12,13 +9,8 @@
 use std::hint::black_box;
 use std::ops::BitOr;
 
-/// The hash of an item, which is not 0: that stands for a free slot.
-pub type Hash = u128;
+use super::hash::{Hash, place_in_part};
 
-/// The number of parts.
-pub const PARTS: usize = 256;
-/// The highest bits of a hash, which choose its part.
-const PART_BITS: u32 = PARTS.trailing_zeros();
 const LINE_WORDS: usize = 8;
 const LINE_BITS: usize = 64 * LINE_WORDS;
 
@@ -28,8 +20,8 @@ pub struct Layer {
     /// The index of the first word of a cache line.
     start: usize,
     lines: usize,
-    /// The number of items that it still takes.
-    pub(super) room: usize,
+    /// The number of new items that it still takes.
+    room: usize,
 }
 
 /// Reads words that do not wait for one another, so their cache misses overlap. A caller that reads them again finds them in
@@ -37,17 +29,6 @@ pub struct Layer {
 pub fn touch_each<W: BitOr<Output = W> + Default>(words: impl Iterator<Item = W>) {
     // The compiler would leave out what nobody uses.
     black_box(words.fold(W::default(), |all, word| all | word));
-}
-
-/// Returns the part of a hash.
-pub fn part_of(hash: Hash) -> usize {
-    (hash >> (128 - PART_BITS)) as usize
-}
-
-/// Returns the place of a hash in its part, if the part has this number of places. Places ascend with hashes.
-pub fn place_in_part(hash: Hash, places: usize) -> usize {
-    let high = ((hash >> 64) as u64) << PART_BITS;
-    ((u128::from(high) * places as u128) >> 64) as usize
 }
 
 impl Layer {
@@ -63,6 +44,11 @@ impl Layer {
             lines,
             room,
         }
+    }
+
+    /// Returns whether it has the items that it was made for.
+    pub fn is_full(&self) -> bool {
+        self.room == 0
     }
 
     /// Returns the index of the first word of a hash's line.

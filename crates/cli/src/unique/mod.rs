@@ -22,6 +22,7 @@
 
 mod claims;
 mod files;
+mod hash;
 mod layer;
 mod one_pass;
 mod ordered;

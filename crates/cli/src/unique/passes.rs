@@ -7,7 +7,7 @@ use std::thread;
 use valkeybloom_sketches::Seed;
 
 use super::claims::{Claims, ITEM_BITS};
-use super::layer::Hash;
+use super::hash::Hash;
 use super::ordered;
 use super::printer::Printer;
 use super::suspects::{Found, Marks, Suspects};

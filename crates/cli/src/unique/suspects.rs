@@ -9,7 +9,8 @@ use std::mem;
 
 use valkeybloom_sketches::Seed;
 
-use super::layer::{Hash, Layer, PARTS, part_of, place_in_part, touch_each};
+use super::hash::{Hash, PARTS, part_of, place_in_part};
+use super::layer::{Layer, touch_each};
 
 /// The hashes that are looked up together.
 const BATCH: usize = 64;
