@@ -143,7 +143,8 @@ fn suspects_of(part: &mut Mutex<Part>) -> suspects::Part {
     let mut part = mem::take(part.get_mut().unwrap_or_else(PoisonError::into_inner));
     part.layers = Vec::new();
     suspects::sort(&mut part.claimed);
-    suspects::Part::new(&part.claimed)
+    let of_suspects = part.seen - part.items + part.claimed.len();
+    suspects::Part::new(&part.claimed, of_suspects < part.seen / 2)
 }
 
 fn lock(part: &Mutex<Part>) -> MutexGuard<'_, Part> {

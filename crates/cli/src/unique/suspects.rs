@@ -1,8 +1,8 @@
 //! The hashes that a filter claimed, to be looked up by the second pass.
 //!
 //! Each part of them is a hash table whose entries are ascending, with half as many free slots as hashes. A lookup nearly
-//! always reads one cache line. A filter before the table has the answer for nearly all other hashes. It is not asked while most
-//! hashes are suspects.
+//! always reads one cache line. A filter before the table has the answer for nearly all other hashes, unless most that come are
+//! suspects.
 
 use std::cell::Cell;
 use std::mem;
@@ -31,7 +31,8 @@ pub struct Suspects {
 /// The hashes with the same highest bits.
 pub struct Part {
     table: Table,
-    filter: Layer,
+    /// None where it would seldom have the answer.
+    filter: Option<Layer>,
     /// The number of hashes.
     len: usize,
 }
@@ -119,15 +120,17 @@ pub fn sort(hashes: &mut Vec<Hash>) {
 }
 
 impl Part {
-    /// Creates the part of different hashes.
-    pub fn new(hashes: &[Hash]) -> Self {
-        let mut filter = Layer::new(hashes.len(), FILTER_BITS);
-        for hash in hashes {
-            filter.add(*hash);
-        }
-        let table = Table::new(hashes, Vec::new());
+    /// Creates the part of different hashes, with a filter if most hashes that come are others.
+    pub fn new(hashes: &[Hash], most_are_others: bool) -> Self {
+        let filter = most_are_others.then(|| {
+            let mut filter = Layer::new(hashes.len(), FILTER_BITS);
+            for hash in hashes {
+                filter.add(*hash);
+            }
+            filter
+        });
         Self {
-            table,
+            table: Table::new(hashes, Vec::new()),
             filter,
             len: hashes.len(),
         }
@@ -167,7 +170,7 @@ impl Suspects {
             return None;
         }
         let start = |part| hashes.partition_point(|hash| part_of(*hash) < part);
-        let parts = (0..PARTS).map(|part| Part::new(&hashes[start(part)..start(part + 1)]));
+        let parts = (0..PARTS).map(|part| Part::new(&hashes[start(part)..start(part + 1)], true));
         Some(Self::new(seed, parts.collect()))
     }
 
@@ -182,27 +185,27 @@ impl Suspects {
         let part = |hash| &self.parts[part_of(hash)];
         let mut found = Vec::new();
         let mut claimed = Vec::with_capacity(BATCH);
-        let mut are_many = false;
         for (batch, start) in hashes.chunks(BATCH).zip((0..).step_by(BATCH)) {
             let all = (start..).zip(batch.iter().copied());
-            if are_many {
-                claimed.extend(all);
-            } else {
-                touch_each(batch.iter().map(|hash| part(*hash).filter.touch(*hash)));
-                claimed.extend(all.filter(|(_, hash)| part(*hash).filter.contains(*hash)));
-            }
+            let filter = |hash| part(hash).filter.as_ref();
+            touch_each(
+                batch
+                    .iter()
+                    .filter_map(|hash| Some(filter(*hash)?.touch(*hash))),
+            );
+            claimed.extend(
+                all.filter(|(_, hash)| filter(*hash).is_none_or(|layer| layer.contains(*hash))),
+            );
             touch_each(
                 claimed
                     .iter()
                     .map(|(_, hash)| part(*hash).table.touch(*hash)),
             );
-            let before = found.len();
             found.extend(claimed.drain(..).filter_map(|(index, hash)| {
                 let slot = part(hash).table.find(hash)?;
                 let number = slot * PARTS + part_of(hash);
                 Some(Found { index, number })
             }));
-            are_many = found.len() - before > batch.len() / 2;
         }
         found
     }
