@@ -58,13 +58,13 @@ const CHANGES: &str = "it changes at the source: stop its writers, and compare a
 
 /// The columns of the table, and their widths.
 const COLUMNS: [(Fate, usize); 7] = [
-    (Fate::SAME, 10),
-    (Fate::WITHIN_ACCURACY, 17),
-    (Fate::DIFFERENT, 11),
-    (Fate::CHANGING, 10),
-    (Fate::ONLY_SOURCE, 16),
-    (Fate::ONLY_TARGET, 16),
-    (Fate::REFUSED, 9),
+    (Fate::Same, 10),
+    (Fate::WithinAccuracy, 17),
+    (Fate::Different, 11),
+    (Fate::Changing, 10),
+    (Fate::OnlySource, 16),
+    (Fate::OnlyTarget, 16),
+    (Fate::Refused, 9),
 ];
 
 /// Check whether two servers hold the same filters
@@ -107,8 +107,9 @@ impl Compare {
         let mut outcomes = comparing.outcomes;
         comparing.progress.end(comparing.done);
         outcomes.listed.sort_by(|a, b| a.key.cmp(&b.key));
-        let differs = |fate| fate != Fate::WITHIN_ACCURACY;
-        let ended = ended.and_then(|()| outcomes.require_none(differs, "are not the same"));
+        let differs = |fate| fate != Fate::WithinAccuracy;
+        let what = ["is not the same", "are not the same"];
+        let ended = ended.and_then(|()| outcomes.require_none(differs, what));
         if json {
             let (types, keys) = (outcomes.types_json(&COLUMNS), outcomes.keys_json());
             return print_json(json!({ "types": types, "keys": keys }), ended);
@@ -228,7 +229,7 @@ impl Comparing<'_> {
             if let (Some(source), Some(target)) = (source, target) {
                 let is_of_type = |kind| dump::is_of_type(&source.0, kind);
                 if are_same(&source, &target) && self.kind(&key).is_some_and(is_of_type) {
-                    self.end(key, Some((Fate::SAME, None)));
+                    self.end(key, Some((Fate::Same, None)));
                     continue;
                 }
                 key.source_digest = Some(digest(&source));
@@ -256,9 +257,9 @@ impl Comparing<'_> {
         // Plain filters can be compared while they change. Without a digest, a change would not be noticed.
         let may_settle = key.source_digest.is_none() || self.kind(key).is_some_and(is_plain);
         match self.compare_once(key, &[])? {
-            ending @ Some((Fate::SAME | Fate::WITHIN_ACCURACY, _)) => Ok(ending),
-            ending @ Some((Fate::DIFFERENT, _)) if self.is_unchanged(key)? => Ok(ending),
-            Some((Fate::DIFFERENT | Fate::CHANGING, _)) if !may_settle => Ok(Some(changing())),
+            ending @ Some((Fate::Same | Fate::WithinAccuracy, _)) => Ok(ending),
+            ending @ Some((Fate::Different, _)) if self.is_unchanged(key)? => Ok(ending),
+            Some((Fate::Different | Fate::Changing, _)) if !may_settle => Ok(Some(changing())),
             _ => self.compare_with_pauses(key),
         }
     }
@@ -280,7 +281,7 @@ impl Comparing<'_> {
             };
             match self.compare_once(key, &PAUSES)? {
                 // A plain filter was replaced by another one, which was read only once so far.
-                Some((Fate::CHANGING, _)) if is_plain(kind) => {}
+                Some((Fate::Changing, _)) if is_plain(kind) => {}
                 None => {}
                 ending => return Ok(ending),
             }
@@ -310,9 +311,9 @@ impl Comparing<'_> {
         let (server, fault) = match compare(self.pair, &key.key, kind, pauses) {
             Ok(verdict) => {
                 return Ok(Some(match verdict {
-                    Verdict::Same => (Fate::SAME, None),
-                    Verdict::WithinAccuracy(how) => (Fate::WITHIN_ACCURACY, Some(how.to_owned())),
-                    Verdict::Different(reason) => (Fate::DIFFERENT, Some(reason)),
+                    Verdict::Same => (Fate::Same, None),
+                    Verdict::WithinAccuracy(how) => (Fate::WithinAccuracy, Some(how.to_owned())),
+                    Verdict::Different(reason) => (Fate::Different, Some(reason)),
                     Verdict::Changing => changing(),
                 }));
             }
@@ -323,7 +324,7 @@ impl Comparing<'_> {
             return Err(server.failure("could not read from", &fault));
         }
         let was_replaced = fault.is(Error::NOT_FOUND) || fault.code() == Some("WRONGTYPE");
-        Ok((!was_replaced).then(|| (Fate::REFUSED, Some(server.refusal(&fault)))))
+        Ok((!was_replaced).then(|| (Fate::Refused, Some(server.refusal(&fault)))))
     }
 
     /// Returns the ending of a key that is missing at one of the servers, or has another type there; `None` if neither
@@ -331,12 +332,12 @@ impl Comparing<'_> {
     fn mismatch(&self, key: &Pending) -> Option<Ending> {
         self.compared_kind(key)?;
         Some(match (&key.source_kind, &key.target_kind) {
-            (Some(source), Some(target)) => (Fate::DIFFERENT, Some(kinds_differ(source, target))),
+            (Some(source), Some(target)) => (Fate::Different, Some(kinds_differ(source, target))),
             (Some(source), None) => {
                 let obstacle = self.pair.obstacle(&key.key, source);
-                (Fate::ONLY_SOURCE, obstacle.ok().flatten())
+                (Fate::OnlySource, obstacle.ok().flatten())
             }
-            (None, _) => (Fate::ONLY_TARGET, None),
+            (None, _) => (Fate::OnlyTarget, None),
         })
     }
 
@@ -358,7 +359,7 @@ impl Comparing<'_> {
 
 /// Returns the ending of a key that changed at the source each time.
 fn changing() -> Ending {
-    (Fate::CHANGING, Some(CHANGES.to_owned()))
+    (Fate::Changing, Some(CHANGES.to_owned()))
 }
 
 fn names(keys: &[Pending]) -> Vec<&[u8]> {

@@ -46,18 +46,18 @@ const TAKEN: &str = "another client created it at the target";
 
 /// The columns of the table, and their widths.
 const COLUMNS: [(Fate, usize); 4] = [
-    (Fate::MOVED, 10),
-    (Fate::REPLACED, 10),
-    (Fate::SKIPPED, 10),
-    (Fate::REFUSED, 10),
+    (Fate::Moved, 10),
+    (Fate::Replaced, 10),
+    (Fate::Skipped, 10),
+    (Fate::Refused, 10),
 ];
 
 /// The columns of the table of a dry run, and their widths.
 const DRY_COLUMNS: [(Fate, usize); 4] = [
-    (Fate::WOULD_MOVE, 12),
-    (Fate::WOULD_REPLACE, 15),
-    (Fate::SKIPPED, 10),
-    (Fate::REFUSED, 10),
+    (Fate::WouldMove, 12),
+    (Fate::WouldReplace, 15),
+    (Fate::Skipped, 10),
+    (Fate::Refused, 10),
 ];
 
 /// Copy the filters of one server to another
@@ -104,8 +104,9 @@ impl Move {
         let ended = filters.try_for_each(|found| moving.copy_and_record(found));
         let outcomes = moving.outcomes;
         moving.progress.end(moving.bytes);
-        let is_refused = |fate| fate == Fate::REFUSED;
-        let ended = ended.and_then(|()| outcomes.require_none(is_refused, "could not be moved"));
+        let is_refused = |fate| fate == Fate::Refused;
+        let what = ["could not be moved"; 2];
+        let ended = ended.and_then(|()| outcomes.require_none(is_refused, what));
         if json {
             let found = json!({ "dry_run": self.dry_run, "keys": outcomes.keys_json() });
             return print_json(found, ended);
@@ -117,13 +118,13 @@ impl Move {
     fn print(&self, outcomes: &Outcomes, show: Show) {
         for outcome in &outcomes.listed {
             match &outcome.reason {
-                _ if show == Show::Nothing && outcome.fate != Fate::REFUSED => {}
+                _ if show == Show::Nothing && outcome.fate != Fate::Refused => {}
                 Some(reason) => outcome.print(Some(reason)),
                 None if self.dry_run => {
                     let bytes = grouped(outcome.bytes.unwrap_or(0));
                     outcome.print(Some(&format!("{bytes} bytes")));
                 }
-                None if outcome.fate == Fate::REPLACED => outcome.print(None),
+                None if outcome.fate == Fate::Replaced => outcome.print(None),
                 None => {}
             }
         }
@@ -160,7 +161,7 @@ impl Moving<'_> {
         let (fate, reason) = match self.copy_with_retries(&mut found) {
             Ok(fate) => (fate, None),
             Err(Stop::Key(fate, reason)) => (fate, Some(reason)),
-            Err(Stop::Changed) => (Fate::REFUSED, Some(CHANGES.to_owned())),
+            Err(Stop::Changed) => (Fate::Refused, Some(CHANGES.to_owned())),
             Err(Stop::All(failure)) => return Err(failure),
         };
         self.done += 1;
@@ -228,8 +229,8 @@ impl Moving<'_> {
             self.or_target_stop(self.pair.target.query(key, cmd("TYPE").arg(key)))?;
         let is_replaceable = target == *kind || is_filter(&target) && is_filter(kind);
         let fate = match &target[..] {
-            "none" if options.dry_run => Fate::WOULD_MOVE,
-            "none" => Fate::MOVED,
+            "none" if options.dry_run => Fate::WouldMove,
+            "none" => Fate::Moved,
             _ if !is_replaceable && (options.replace || options.verify) => {
                 return Err(refused(kinds_differ(kind, &target)));
             }
@@ -241,8 +242,8 @@ impl Moving<'_> {
                 }
                 return Err(skipped(reason));
             }
-            _ if options.dry_run => Fate::WOULD_REPLACE,
-            _ => Fate::REPLACED,
+            _ if options.dry_run => Fate::WouldReplace,
+            _ => Fate::Replaced,
         };
         let obstacle = if options.dry_run {
             self.or_source_stop(self.pair.obstacle(key, kind))?
@@ -448,9 +449,9 @@ fn stop(server: &Server, what: &str, fault: &Fault) -> Stop {
 }
 
 fn skipped(reason: impl Into<String>) -> Stop {
-    Stop::Key(Fate::SKIPPED, reason.into())
+    Stop::Key(Fate::Skipped, reason.into())
 }
 
 fn refused(reason: impl Into<String>) -> Stop {
-    Stop::Key(Fate::REFUSED, reason.into())
+    Stop::Key(Fate::Refused, reason.into())
 }

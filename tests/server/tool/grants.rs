@@ -418,7 +418,7 @@ fn comparing_needs_the_documented_permissions_and_no_more() {
     };
     let works = |run: super::Run| {
         assert_eq!(run.out, "only at source app:new\n", "{}", run.err);
-        assert_eq!(run.failed(1), "1 of 5 keys are not the same");
+        assert_eq!(run.failed(1), "1 of 5 keys is not the same");
     };
     works(compare(&pair.source, &pair.target));
     for grant in &pair.source {

@@ -158,6 +158,6 @@ fn a_value_that_keeps_changing_is_reported_as_changing() {
         let reason = only(&run, "k", "changing");
         let expected = "it changes at the source: stop its writers, and compare again";
         assert_eq!(reason, expected, "{make}");
-        assert_eq!(run.failed(1), "1 of 1 keys are not the same");
+        assert_eq!(run.failed(1), "1 of 1 keys is not the same");
     }
 }
