@@ -19,21 +19,22 @@ pub fn existing(server: &Server, name: &str) -> Result<Option<(Family, Row)>> {
     if kind == "none" {
         return Ok(None);
     }
-    let family = required_family(server, name, &kind)?;
+    required_family(server, name, &kind)?;
     let mut rows = Vec::new();
     let read = Reader::new(server, 0, false).read(vec![Found { key, kind }], &TYPES, |read, _| {
         rows.extend(read);
     });
     let unreadable = read.map_err(|fault| server.failure_of("read", name.as_bytes(), &fault))?;
-    match (rows.pop(), unreadable.reason) {
-        (Some(row), _) => Ok(Some((family, row))),
-        (None, None) => Ok(None),
-        (None, Some(reason)) => {
-            let (key, address) = (shown(name.as_bytes()), server.address());
-            let text = format!("could not read {key} at {address}: {reason}");
-            Err(Failure::new(text))
-        }
-    }
+    // Another client may have replaced the key since its type was read.
+    let reason = match (rows.pop(), unreadable.reason) {
+        (Some(row), _) => return Ok(Some((required_family(server, name, &row.kind)?, row))),
+        (None, Some(reason)) => reason,
+        (None, None) if server.type_of(name.as_bytes())? == "none" => return Ok(None),
+        (None, None) => "it changes while it is read: run this again".to_owned(),
+    };
+    let (key, address) = (shown(name.as_bytes()), server.address());
+    let text = format!("could not read {key} at {address}: {reason}");
+    Err(Failure::new(text))
 }
 
 /// Returns the family of the type of a key, as TYPE returns it.

@@ -58,6 +58,37 @@ fn a_key_that_changes_during_the_run_is_left_alone() {
     }
 }
 
+/// Another client replaces the key between its type and its description, just before the filter gets its name.
+#[test]
+fn a_key_that_changes_while_it_is_read_is_left_alone() {
+    for (command, kind, why) in [
+        (
+            "TOPK.RESERVE seen 3",
+            "TopK-TYPE",
+            "is a Top-K: build it with --as topk, or replace it with --change-kind",
+        ),
+        (
+            "SET seen 7",
+            "string",
+            "it changes while it is read: run this again",
+        ),
+    ] {
+        let server = Server::start();
+        let mut client = server.client();
+        client.ok("BF.RESERVE seen 0.01 7");
+        let mut other = server.client();
+        // The first names no key, and the second describes the filter before the files are read.
+        let way = Way::before(&server, "BF.INFO", 3, move || {
+            other.expect("DEL seen", int(1));
+            other.ok(command);
+        });
+        let options = "--rate 0.01 --replace";
+        let found = build(&server, &way.url(), "seen", 9, options).failed(1);
+        assert!(found.ends_with(why), "{found}");
+        assert_eq!(client.cmd("TYPE seen").text(), kind);
+    }
+}
+
 /// A file is cut between the two passes.
 #[test]
 fn files_that_change_replace_nothing() {
