@@ -10,7 +10,7 @@ use super::family::is_filter;
 use super::lines::{Block, Input};
 use super::progress::{Progress, Show};
 use super::receipts::RunReceipts;
-use super::report::{self, Report, grouped};
+use super::report::{self, Report, counted};
 use super::server::{COMMAND_ITEMS, Server, Tls, convert};
 
 /// Remove the items in files from a counting filter, or from a cuckoo filter
@@ -63,8 +63,8 @@ impl Remove {
         let ended = match counts.refused {
             0 => Ok(()),
             refused => Err(Failure::new(format!(
-                "{} removals were refused by {} at {}, which still finds the items",
-                grouped(refused),
+                "{} refused by {} at {}, which still finds the items",
+                removals_were(refused),
                 self.shown(),
                 server.address()
             ))),
@@ -130,5 +130,22 @@ impl Remove {
             receipts.set_first_done(to);
         }
         Ok(())
+    }
+}
+
+/// Returns a text like "5 removals were".
+fn removals_were(removals: u64) -> String {
+    let be = if removals == 1 { "was" } else { "were" };
+    format!("{} {be}", counted(removals, "removal"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_removals_are_counted_in_words() {
+        assert_eq!(removals_were(1), "1 removal was");
+        assert_eq!(removals_were(1000), "1,000 removals were");
     }
 }
