@@ -1,13 +1,13 @@
 //! Whether the files hold enough items to put a new value in place: one function for each rule.
 
 use crate::failure::{Failure, Result};
-use crate::report::grouped;
+use crate::report::{counted as number_of, grouped};
 
 /// Requires the items that a first pass over the files counted.
 pub fn require_counted(counted: u64, items: u64) -> Result<()> {
     require(items >= counted, || {
-        let (first, second) = (grouped(counted), grouped(items));
-        format!("the files changed while they were read: {first} items at first, then {second}")
+        let (first, second) = (number_of(counted, "item"), grouped(items));
+        format!("the files changed while they were read: {first} at first, then {second}")
     })
 }
 
@@ -21,19 +21,23 @@ pub fn require_any(items: u64) -> Result<()> {
 /// Requires half of the items that `--items` promises.
 pub fn require_promised(promised: u64, items: u64) -> Result<()> {
     require(items >= promised / 2, || {
-        let (promised, items) = (grouped(promised), grouped(items));
-        format!("there are only {items} items, not {promised}: if they are all, add --allow-few")
+        let (promised, there_are) = (grouped(promised), there_are_only(items));
+        format!("{there_are}, not {promised}: if they are all, add --allow-few")
     })
 }
 
 /// Requires half of the items that are to be replaced.
 pub fn require_replaced(to_replace: u64, items: u64) -> Result<()> {
     require(items >= to_replace / 2, || {
-        let (to_replace, items) = (grouped(to_replace), grouped(items));
-        format!(
-            "there are only {items} items, and {to_replace} would be replaced: if they are all, add --allow-few"
-        )
+        let (to_replace, there_are) = (grouped(to_replace), there_are_only(items));
+        format!("{there_are}, and {to_replace} would be replaced: if they are all, add --allow-few")
     })
+}
+
+/// Returns a text like "there are only 5 items".
+fn there_are_only(items: u64) -> String {
+    let be = if items == 1 { "is" } else { "are" };
+    format!("there {be} only {}", number_of(items, "item"))
 }
 
 fn require(is_enough: bool, text: impl FnOnce() -> String) -> Result<()> {
@@ -62,5 +66,16 @@ mod tests {
             rule(expected, enough - 1).expect_err("an item is missing");
             rule(0, 1).expect("nothing is expected");
         }
+    }
+
+    #[test]
+    fn one_item_is_named_in_the_singular() {
+        let found = require_promised(1000, 1).expect_err("too few").to_string();
+        assert!(
+            found.starts_with("there is only 1 item, not 1,000: "),
+            "{found}"
+        );
+        let found = require_counted(1, 0).expect_err("too few").to_string();
+        assert!(found.ends_with(": 1 item at first, then 0"), "{found}");
     }
 }
