@@ -9,7 +9,7 @@ use super::failure::{Failure, Result, shown};
 use super::family::is_filter;
 use super::lines::{Block, Input};
 use super::progress::{Progress, Show};
-use super::receipts::RunReceipts;
+use super::receipts::{RunReceipts, Sending};
 use super::report::{self, Report, counted};
 use super::server::{COMMAND_ITEMS, Server, Tls, convert};
 
@@ -40,7 +40,7 @@ impl Remove {
         let server = Server::connect(&self.from, tls)?;
         let name = self.command(&server)?;
         let keys = [self.key.clone().into_bytes()];
-        let receipts = RunReceipts::read(&server, &keys, "remove", &self.input)?;
+        let receipts = RunReceipts::read(&server, &keys, "remove", &self.input, Sending::InOrder)?;
         receipts.resume(receipts.done_before(), show);
         let (removed, refused) = receipts.removals();
         let mut counts = Counts {
@@ -57,7 +57,7 @@ impl Remove {
                 Ok(())
             },
         );
-        all_removed.map_err(|failure| receipts.explain(failure))?;
+        all_removed.map_err(|failure| receipts.status.explain(failure))?;
         progress.end(counts.items);
 
         let ended = match counts.refused {
@@ -127,7 +127,7 @@ impl Remove {
                 let verb = format!("remove {} from", block.position(batch[0]));
                 server.failure_of(&verb, self.key.as_bytes(), &fault)
             })?;
-            receipts.set_first_done(to);
+            receipts.status.set_first_done(to);
         }
         Ok(())
     }

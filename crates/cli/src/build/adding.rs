@@ -91,7 +91,7 @@ impl Adding<'_> {
                 self.take(block, batch, command, reply, counts)?;
             }
             if let Some(receipts) = &self.receipts {
-                receipts.set_first_done(counts.items);
+                receipts.status.set_first_done(counts.items);
             }
             starts = ends;
             Ok(())
@@ -127,7 +127,7 @@ impl Adding<'_> {
         }
         counts.items += batch.items();
         if let Some(receipts) = &self.receipts {
-            receipts.set_done_in_block(counts.items);
+            receipts.status.set_done_in_block(counts.items);
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ use super::held::row::Row;
 use super::lines::Input;
 use super::options;
 use super::progress::Show;
-use super::receipts::RunReceipts;
+use super::receipts::{RunReceipts, Sending};
 use super::report::{self, Report, grouped};
 use super::server::{Server, Tls};
 use super::upload::{NewExpiry, Upload};
@@ -350,11 +350,13 @@ fn number_or_unknown(number: Option<u64>) -> String {
 fn add<'s>(server: &'s Server, keys: &'s [String], source: &Source<'_>) -> Result<Done<'s>> {
     let (family, counts_twice) = family_of(server, keys)?;
     let names: Vec<_> = keys.iter().map(|key| key.clone().into_bytes()).collect();
-    let read = || RunReceipts::read(server, &names, "build", source.input);
-    let mut receipts = counts_twice.then(read).transpose()?;
-    if counts_equal_items(family) {
-        receipts = receipts.map(RunReceipts::out_of_order);
-    }
+    let sending = if keys.len() > 1 || counts_equal_items(family) {
+        Sending::OutOfOrder
+    } else {
+        Sending::InOrder
+    };
+    let read = || RunReceipts::read(server, &names, "build", source.input, sending);
+    let receipts = counts_twice.then(read).transpose()?;
     if let Some(receipts) = &receipts {
         receipts.resume(receipts.done_before(), source.show);
     }
@@ -367,7 +369,7 @@ fn add<'s>(server: &'s Server, keys: &'s [String], source: &Source<'_>) -> Resul
     };
     let counts = adding.add(source, || Ok(()));
     let explained = |failure| match &adding.receipts {
-        Some(receipts) => receipts.explain(failure),
+        Some(receipts) => receipts.status.explain(failure),
         None => failure,
     };
     Ok(Done {

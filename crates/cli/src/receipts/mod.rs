@@ -1,12 +1,12 @@
 //! Runs that count each item once, however often a command is sent or the run is started.
 //!
 //! Beside each key is a receipt. It holds how many items of the run's input are done, and changes in one step with the key.
-//! Its name is derived from the subcommand, the format and the files, so the same run finds it again. Additions to Bloom filters
-//! have receipts of the module, all other commands those of a script.
+//! Its name is derived from the key, the subcommand, the format and the files, and the number of shards, so the same run finds
+//! it again. Additions to Bloom filters have receipts of the module, all other commands those of a script.
 
 mod state;
+mod status;
 
-use std::cell::RefCell;
 use std::ops::Range;
 
 use redis::{Cmd, Value, cmd};
@@ -16,7 +16,8 @@ use valkeybloom_protocol::names::BF_INSERT;
 use valkeybloom_sketches::{Answers, Forgotten, Receipt, Seed};
 
 use self::state::{Piped, State};
-use super::failure::{Failure, Fault, Result, shown};
+use self::status::Status;
+use super::failure::{Fault, Result, shown};
 use super::interrupt;
 use super::lines::Input;
 use super::progress::Show;
@@ -25,6 +26,7 @@ use super::server::Server;
 use super::upload::random;
 
 pub use self::state::Reason;
+pub use self::status::Sending;
 
 /// How long a receipt of the script outlives the last command of its run, in milliseconds: a week. The module keeps its own
 /// ones for `bf.bloom-receipt-ttl`, which is a week by default.
@@ -40,12 +42,7 @@ pub struct RunReceipts<'s> {
     pub server: &'s Server,
     receipts: Vec<KeyReceipt>,
     lease_ms: u64,
-    /// Whether items are sent in the order of the input, so that a receipt's items are the first.
-    sends_in_order: bool,
-    /// Whether the run can't go on without the answers to earlier calls.
-    needs_answers: bool,
-    /// In a cell because replies are taken through `&self`: callers share the receipts.
-    state: RefCell<State>,
+    pub status: Status,
 }
 
 /// The receipt of a key.
@@ -72,6 +69,7 @@ impl<'s> RunReceipts<'s> {
         keys: &[Vec<u8>],
         subcommand: &str,
         input: &Input,
+        sending: Sending,
     ) -> Result<Self> {
         let (state, number) = match input.identity()? {
             // With another number of shards, each has other items.
@@ -91,36 +89,23 @@ impl<'s> RunReceipts<'s> {
             receipt.map_err(|fault| server.failure_of("read the receipt of", key, &fault))
         });
         let receipts = receipts.collect::<Result<_>>()?;
-        Ok(Self::new(server, receipts, LEASE_MS, state))
+        Ok(Self {
+            server,
+            receipts,
+            lease_ms: LEASE_MS,
+            status: Status::new(state, sending),
+        })
     }
 
     /// Makes the receipt of a temporary key.
     pub fn of_temporary(server: &'s Server, temporary: &[u8]) -> Self {
-        let receipts = vec![KeyReceipt::new(temporary, "build")];
-        Self::new(server, receipts, TEMPORARY_LEASE_MS, State::Restarts)
-    }
-
-    fn new(server: &'s Server, receipts: Vec<KeyReceipt>, lease_ms: u64, state: State) -> Self {
         Self {
             server,
-            sends_in_order: receipts.len() == 1,
-            needs_answers: false,
-            receipts,
-            lease_ms,
-            state: RefCell::new(state),
+            receipts: vec![KeyReceipt::new(temporary, "build")],
+            lease_ms: TEMPORARY_LEASE_MS,
+            // Nothing continues after the receipts of temporary keys.
+            status: Status::new(State::Restarts, Sending::OutOfOrder),
         }
-    }
-
-    /// Notes that the items of a block are not sent in the order of the input.
-    pub fn out_of_order(mut self) -> Self {
-        self.sends_in_order = false;
-        self
-    }
-
-    /// Notes that the run can't go on without the answers to earlier calls.
-    pub fn needing_answers(mut self) -> Self {
-        self.needs_answers = true;
-        self
     }
 
     /// Returns the receipt of the only key.
@@ -135,7 +120,7 @@ impl<'s> RunReceipts<'s> {
             let items = counted(done, "item");
             warn(format_args!("going on after {items} of an earlier run"));
         }
-        self.set_first_done(done);
+        self.status.set_first_done(done);
     }
 
     /// Creates the receipt of the only key, unless it exists. A continuing run requires the receipt: a new one would have no
@@ -146,7 +131,7 @@ impl<'s> RunReceipts<'s> {
             return Ok(());
         }
         if continues {
-            self.forget(0);
+            self.status.forget(0);
             return Err(receipt.gone());
         }
         let mut empty = Answers::with_room(0, 0).expect("there is memory for a head");
@@ -189,87 +174,40 @@ impl<'s> RunReceipts<'s> {
         eval
     }
 
-    /// Settles the reply to a command for a key:
-    /// - Sends the command again if it came too early: commands may overtake each other while a slot moves to another node.
-    /// - Notes what the reply shows about the run: whether more items may be done, or fewer because a receipt is older than
-    ///   its replies (as after a failover), or is gone.
-    /// - Replaces the fault of a receipt that is gone by one that says so.
+    /// Sends a command for a key again if it came too early: commands may overtake each other while a slot moves to another
+    /// node. Then [notes](Self::note) the reply.
     pub fn settle(
         &self,
         index: usize,
         command: &Cmd,
         mut reply: Result<Value, Fault>,
     ) -> Result<Value, Fault> {
-        let receipt = &self.receipts[index];
         let is_early = |fault: &Fault| fault.is_slot_moving() || forgotten(fault).is_some();
         if reply.as_ref().is_err_and(is_early) {
-            reply = self.server.call(&receipt.key, command);
+            reply = self.server.call(&self.receipts[index].key, command);
         }
+        self.note(index, reply)
+    }
+
+    /// Notes what a reply shows about the run: whether more items may be done, or fewer because the key's receipt is older than
+    /// its replies (as after a failover), or is gone. Replaces the fault of a receipt that is gone by one that says so.
+    pub fn note(&self, index: usize, reply: Result<Value, Fault>) -> Result<Value, Fault> {
         let Err(fault @ Fault::Refused(_)) = &reply else {
-            self.change(|state| *state = state.after_call());
+            self.status.note_call();
             return reply;
         };
         if let Some(Forgotten { to, .. }) = forgotten(fault) {
-            self.forget(to);
+            self.status.forget(to);
             if to == 0 {
-                return Err(receipt.gone());
+                return Err(self.receipts[index].gone());
             }
         }
         reply
     }
 
-    /// Notes that the receipt of a key has only the first `to` of its items.
-    fn forget(&self, to: u64) {
-        if self.needs_answers {
-            return self.discard(Reason::AnswersLost);
-        }
-        self.change(|state| state.forget(to, self.sends_in_order));
-    }
-
-    /// Changes what is known, and what the process reports if it is interrupted.
-    fn change(&self, change: impl FnOnce(&mut State)) {
-        let mut state = self.state.borrow_mut();
-        change(&mut state);
-        // An interrupt may leave a call without its reply.
-        if let Some(note) = state.after_call().note() {
-            interrupt::say(note);
-        }
-    }
-
-    /// Sets the number of items that are done, which are the first of the input.
-    pub fn set_first_done(&self, done: u64) {
-        self.change(|state| state.set_first_done(done));
-    }
-
-    /// Sets the number of items that are done, within a block. If they are not the first of the input, a run whose input can't
-    /// be read again ignores it: such items can't be left out.
-    pub fn set_done_in_block(&self, done: u64) {
-        let is_pipe = matches!(*self.state.borrow(), State::Pipe(_));
-        if self.sends_in_order || !is_pipe {
-            self.set_first_done(done);
-        }
-    }
-
-    /// Notes that no command can continue the run.
-    pub fn discard(&self, reason: Reason) {
-        self.change(|state| *state = State::Discarded(reason));
-    }
-
-    /// Adds to a failure of the run what is done, and how to continue.
-    pub fn explain(&self, mut failure: Failure) -> Failure {
-        let state = self.state.borrow();
-        if !state.is_repeatable() {
-            failure = failure.without_retry();
-        }
-        match state.note() {
-            Some(note) => failure.with_note(&note),
-            None => failure,
-        }
-    }
-
     /// Deletes the receipts at the end of the run. After a failure they stay until they expire.
     pub fn delete(self) {
-        let state = *self.state.borrow();
+        let state = self.status.state();
         if state != State::Restarts {
             interrupt::say("all items are done");
         }
@@ -340,5 +278,34 @@ fn forgotten(fault: &Fault) -> Option<Forgotten> {
     match fault {
         Fault::Refused(text) => Forgotten::read(text),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn receipts_of_the_module_and_of_the_script_are_read() {
+        let mut answers = Answers::with_room(7, 3).expect("there is memory");
+        for is_new in [true, false, true] {
+            answers.push(is_new);
+        }
+        let read = |bytes: &[u8]| {
+            let found = Contents::read(bytes)?;
+            Some([found.end, found.removed, found.refused])
+        };
+        assert_eq!(read(answers.bytes()), Some([10, 0, 0]));
+        assert_eq!(read(b"0 0 0"), Some([0, 0, 0]));
+        assert_eq!(read(b"5000 1200 3"), Some([5000, 1200, 3]));
+        for other in [
+            "",
+            "5000 1200",
+            "5000 1200 3 1",
+            "5000 1200 -3",
+            "5000 1200 \u{e9}",
+        ] {
+            assert_eq!(read(other.as_bytes()), None, "{other}");
+        }
     }
 }

@@ -31,7 +31,7 @@ use crate::failure::{Failure, Fault, Result, shown};
 use crate::held::limits;
 use crate::lines::{Block, Record, Start};
 use crate::progress::Show;
-use crate::receipts::{Reason, RunReceipts};
+use crate::receipts::{Reason, RunReceipts, Sending};
 use crate::report::warn;
 use crate::server::{COMMAND_ITEMS, Server};
 
@@ -113,8 +113,8 @@ impl SharedFilter<'_> {
             printer.output.require_none()?;
         }
         let keys = [self.key.as_bytes().to_vec()];
-        let receipts = RunReceipts::read(self.server, &keys, "unique", passes.input)?;
-        let receipts = receipts.needing_answers();
+        let sending = Sending::ForAnswers;
+        let receipts = RunReceipts::read(self.server, &keys, "unique", passes.input, sending)?;
         let saved = checkpoint.unwrap_or_default();
         printer.figures = saved.figures;
         let mut run = Run {
@@ -129,7 +129,7 @@ impl SharedFilter<'_> {
         let begun = run.begin(checkpoint.is_some(), passes.show);
         let done = begun.and_then(|()| run.print_records(passes));
         let rate = done.and_then(|()| self.error_rate());
-        let rate = rate.map_err(|failure| run.receipts.explain(failure))?;
+        let rate = rate.map_err(|failure| run.receipts.status.explain(failure))?;
         run.receipts.delete();
         run.state.remove()?;
         Ok(rate)
@@ -198,7 +198,7 @@ impl Run<'_> {
         {
             let begun = folder.begin(index, start, output_bytes);
             if begun.is_err() && !folder.has_kept(index, output_bytes) {
-                self.receipts.discard(Reason::OutputChanged);
+                self.receipts.status.discard(Reason::OutputChanged);
             }
             return begun;
         }
@@ -219,7 +219,7 @@ impl Run<'_> {
         let records = records.iter().cloned();
         self.printer.print(block, records, are_new.map(u64::from))?;
         self.position += items.len() as u64;
-        self.receipts.set_first_done(self.position);
+        self.receipts.status.set_first_done(self.position);
         Ok(())
     }
 
