@@ -51,6 +51,16 @@ impl Family {
     }
 }
 
+/// Returns whether values of a type, as TYPE returns it, count an item that is added twice.
+pub fn counts_twice(kind: &str) -> bool {
+    match Family::of(kind) {
+        // Filters with a window have this type, too, and nothing against receipts.
+        Some(Family::Bloom) => dialect_of(kind) == Some(Dialect::Bloomfltx),
+        Some(Family::Cms | Family::Topk | Family::Tdigest) => true,
+        Some(Family::Cuckoo) | None => false,
+    }
+}
+
 /// Returns the dialect of a type, as TYPE returns it; `None` if its values are not Bloom filters.
 pub fn dialect_of(kind: &str) -> Option<Dialect> {
     let mut dialects = Dialect::ALL.into_iter();

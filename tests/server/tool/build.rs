@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use flate2::{Compression, write::GzEncoder};
 use tokio::runtime::Runtime;
-use valkeybloom_client::ShardedFilter;
+use valkeybloom_client::{ShardedFilter, shard_of};
 
 use crate::cluster::slot;
 use crate::harness::cluster::{Cluster, id, nodes};
@@ -381,6 +381,30 @@ fn items_are_added_to_an_existing_filter() {
     // Items that were there count twice now.
     assert_eq!(client.call(&[b"BF.COUNT", b"seen", b"item 3000"]), int(2));
     assert!(client.cmd("TTL seen").as_int() > 0);
+}
+
+/// All shards get their items at the same time, so each may refuse some: the items before the line are in the filter.
+#[test]
+fn a_failure_names_the_first_line_that_a_shard_refused() {
+    let server = Server::start();
+    let mut client = server.client();
+    for key in ["full:0", "full:1"] {
+        client.ok(format!("BF.RESERVE {key} 0.000001 1 NONSCALING"));
+        client.expect(format!("BF.ADD {key} item"), int(1));
+    }
+    let items = numbered("item", 0..100);
+    let shards = NonZeroU32::new(2).expect("not 0");
+    let first_of = |shard| {
+        let mut items = items.iter();
+        let found = items.find(|item| shard_of(item.as_bytes(), shards) == shard);
+        found.expect("half of them").clone()
+    };
+    let path = lines(&server, "list", &[first_of(1), first_of(0)]);
+    let to = url(&server);
+    let line = format!("build {path} --add --to {to} --key full --shards 2");
+    let found = run_line(&line).failed(1);
+    let start = format!("could not add {path}, line 1 to full:1 at ");
+    assert!(found.starts_with(&start), "{found}");
 }
 
 /// Over a cluster, as docs/sharded.md has it.

@@ -8,7 +8,7 @@ use crate::failure::Result;
 use crate::lines::{Block, Input};
 use crate::progress::{Progress, Show};
 
-/// The files of a run.
+/// Reads the items of a run, and shows the progress.
 pub struct Source<'s> {
     pub input: &'s Input,
     /// The size of the input, if known.
@@ -17,7 +17,7 @@ pub struct Source<'s> {
     pub show: Show,
 }
 
-/// The numbers of items that were read, and of new items among them.
+/// The numbers of items that are done, and of new items among them.
 #[derive(Default)]
 pub struct Counts {
     pub items: u64,
@@ -25,8 +25,8 @@ pub struct Counts {
 }
 
 impl Source<'_> {
-    /// Passes the blocks of the input to `take`, which counts the items, and shows the progress. Calls `meanwhile` before and
-    /// while it waits for a block.
+    /// Passes the blocks of the input to `take`, which raises the counts, and shows them. Calls `meanwhile` before and while it
+    /// waits for a block.
     pub fn each(
         &self,
         what: &'static str,
