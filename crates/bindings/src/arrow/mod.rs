@@ -4,6 +4,7 @@
 //! checked. That the data of strings reach to the last offset has to be trusted, as by every reader of this interface.
 
 mod abi;
+mod indirect;
 mod part;
 mod stream;
 

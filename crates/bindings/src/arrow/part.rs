@@ -7,11 +7,10 @@ use valkeybloom_sketches::BadOffsets;
 use super::abi::{ArrowArray, ArrowSchema};
 use crate::batch::Batch;
 use crate::error::{Code, Error};
-use crate::items::Text;
 use crate::strided::{Element, Strided};
 
 /// Returns the kind of the numbers with this format.
-fn number_element(format: &[u8]) -> Option<Element> {
+pub(super) fn number_element(format: &[u8]) -> Option<Element> {
     let swapped = false;
     let integer = |bytes, signed| Element::Integer {
         bytes,
@@ -65,14 +64,22 @@ const ITEMS: &str = "strings, bytes or integers";
 
 /// Some elements of an array.
 pub struct Part<'b> {
-    schema: &'b ArrowSchema,
-    format: &'b [u8],
-    array: &'b ArrowArray,
-    offset: usize,
-    length: usize,
+    pub(super) schema: &'b ArrowSchema,
+    pub(super) format: &'b [u8],
+    pub(super) array: &'b ArrowArray,
+    pub(super) offset: usize,
+    pub(super) length: usize,
     /// The first element that is null because its row of the table is.
-    null_row: Option<usize>,
+    pub(super) null_row: Option<usize>,
 }
+
+/// A value in a buffer: a number or bytes, for which any bits are valid. No other module implements it.
+pub(super) trait Plain {}
+
+impl Plain for u8 {}
+impl Plain for i32 {}
+impl Plain for i64 {}
+impl Plain for [u8; 16] {}
 
 impl<'b> Part<'b> {
     /// Returns the elements of an array, or of the only column of a table.
@@ -109,7 +116,7 @@ impl<'b> Part<'b> {
     }
 
     /// Returns the child at `index`, with its schema.
-    fn child(&self, index: usize) -> Result<(&'b ArrowSchema, &'b ArrowArray), Error> {
+    pub(super) fn child(&self, index: usize) -> Result<(&'b ArrowSchema, &'b ArrowArray), Error> {
         let (schema, array) = (self.schema, self.array);
         // SAFETY: the interface says that there are that many pointers, each null or valid.
         let (schema, array) = unsafe {
@@ -121,7 +128,7 @@ impl<'b> Part<'b> {
     }
 
     /// Returns the elements of an array without the `skipped` first: all of them, or `length`.
-    fn slice(
+    pub(super) fn slice(
         schema: &'b ArrowSchema,
         array: &'b ArrowArray,
         skipped: usize,
@@ -138,6 +145,7 @@ impl<'b> Part<'b> {
         let offset = usize::try_from(array.offset).map_err(|_| out_of_range())?;
         let offset = offset.checked_add(skipped).ok_or_else(out_of_range)?;
         let end = offset.checked_add(length);
+        // Then neither sums of offset and length overflow, nor their bytes: a view, the largest `Plain`, takes 16.
         if length > rest || end.is_none_or(|end| end >= usize::MAX / 32) {
             return Err(out_of_range());
         }
@@ -162,7 +170,7 @@ impl<'b> Part<'b> {
     }
 
     /// Returns the first `count` values of a buffer. The buffer may be null if `count` is 0.
-    fn values<T>(&self, index: usize, count: usize) -> Result<&'b [T], Error> {
+    pub(super) fn values<T: Plain>(&self, index: usize, count: usize) -> Result<&'b [T], Error> {
         let start: *const T = self.buffer(index)?.cast();
         if count == 0 {
             return Ok(&[]);
@@ -176,16 +184,17 @@ impl<'b> Part<'b> {
         if count > isize::MAX.cast_unsigned() / size_of::<T>() {
             return Err(out_of_range());
         }
-        // SAFETY: it is not null and aligned, the interface says that it has that many values, which are plain numbers
-        // or bytes, and they fit an address space. No one changes them for all of `'b`.
+        // SAFETY: it is not null and aligned, the interface says that it has that many values, and they fit an address
+        // space. Any bits are a valid `Plain`. No one changes them for all of `'b`.
         Ok(unsafe { std::slice::from_raw_parts(start, count) })
     }
 
     /// Returns which elements are null, unless none is.
-    fn nulls(&self) -> Result<Option<impl Fn(usize) -> bool + use<'b>>, Error> {
+    pub(super) fn nulls(&self) -> Result<Option<impl Fn(usize) -> bool + use<'b>>, Error> {
         let has_none = self.array.null_count == 0 || self.length == 0;
-        // Null arrays have no such buffer, and the first buffer of arrays with runs is another one.
-        if has_none || self.array.n_buffers < 1 || self.buffer(0)?.is_null() {
+        // Null arrays and arrays with runs have no buffers, and the first buffer of unions has the types of the elements.
+        let is_union = self.format.starts_with(b"+u");
+        if has_none || is_union || self.array.n_buffers < 1 || self.buffer(0)?.is_null() {
             return Ok(None);
         }
         let offset = self.offset;
@@ -202,7 +211,7 @@ impl<'b> Part<'b> {
     }
 
     /// Requires that no element is null. `before` items of the batch precede this part.
-    fn require_no_nulls(&self, before: usize) -> Result<(), Error> {
+    pub(super) fn require_no_nulls(&self, before: usize) -> Result<(), Error> {
         let firsts = [self.null_row, self.first_null()?];
         match firsts.into_iter().flatten().min() {
             None => Ok(()),
@@ -211,7 +220,7 @@ impl<'b> Part<'b> {
     }
 
     /// Returns the offsets of the elements, one more than there are.
-    fn offsets<O>(&self) -> Result<&'b [O], Error> {
+    fn offsets<O: Plain>(&self) -> Result<&'b [O], Error> {
         if self.length == 0 {
             return Ok(&[]);
         }
@@ -219,7 +228,8 @@ impl<'b> Part<'b> {
         Ok(&all[self.offset..])
     }
 
-    fn elements(&self, index: usize, element: Element) -> Result<Strided<'b>, Error> {
+    /// Returns the elements of this kind, which lie end to end in a buffer.
+    pub(super) fn elements(&self, index: usize, element: Element) -> Result<Strided<'b>, Error> {
         let bytes = (self.offset + self.length).checked_mul(element.size());
         let bytes = bytes.ok_or_else(out_of_range)?;
         let values: &[u8] = if self.length == 0 || element.size() == 0 {
@@ -233,7 +243,7 @@ impl<'b> Part<'b> {
     }
 
     /// Returns the kind of the elements, if they are numbers and not the keys of a dictionary, which have a number's format.
-    fn element(&self) -> Option<Element> {
+    pub(super) fn element(&self) -> Option<Element> {
         number_element(self.format).filter(|_| self.schema.dictionary.is_null())
     }
 
@@ -246,6 +256,7 @@ impl<'b> Part<'b> {
         }
     }
 
+    /// Returns the error of an array that has no elements of the wanted kinds.
     fn unknown(&self, wanted: &str) -> Error {
         let format = String::from_utf8_lossy(self.format);
         let known = NAMES.iter().find(|(start, _)| format.starts_with(start));
@@ -275,12 +286,12 @@ impl<'b> Part<'b> {
     }
 
     /// Returns whether every element is null: there are no values.
-    fn is_null_type(&self) -> bool {
+    pub(super) fn is_null_type(&self) -> bool {
         self.format == b"n"
     }
 
     /// Appends the elements. Those that are null have any value, or none if all are.
-    fn push_elements(&self, batch: &mut Batch<'b>) -> Result<(), Error> {
+    pub(super) fn push_elements(&self, batch: &mut Batch<'b>) -> Result<(), Error> {
         match self.format {
             b"n" => Ok(()),
             b"u" | b"z" => {
@@ -308,100 +319,6 @@ impl<'b> Part<'b> {
             },
         }
     }
-
-    /// Appends the values of a dictionary at this part's keys.
-    fn push_keys(&self, batch: &mut Batch<'b>) -> Result<(), Error> {
-        // SAFETY: the interface says that they are null or valid.
-        let values = unsafe {
-            let schema = self.schema.dictionary.as_ref();
-            schema.zip(self.array.dictionary.as_ref())
-        };
-        let (schema, array) =
-            values.ok_or_else(|| Error::bad_batch("the array lacks its values"))?;
-        self.require_no_nulls(batch.len())?;
-        let Some(element @ Element::Integer { .. }) = number_element(self.format) else {
-            return Err(Error::bad_batch("the keys of a dictionary are integers"));
-        };
-        let mut keys = Vec::new();
-        self.elements(1, element)?.append_integers(&mut keys)?;
-        let values = Self::slice(schema, array, 0, None)?;
-        values.push_chosen(
-            keys.into_iter(),
-            "a key is outside of the dictionary",
-            batch,
-        )
-    }
-
-    /// Appends the elements of an array of runs: equal elements side by side are one value, with the end of its run.
-    fn push_runs(&self, batch: &mut Batch<'b>) -> Result<(), Error> {
-        if let Some(row) = self.null_row {
-            return Err(null_error(batch.len() + row));
-        }
-        let [(schema, ends), (of_values, values)] = [self.child(0)?, self.child(1)?];
-        let ends = Self::slice(schema, ends, 0, None)?;
-        let Some(element @ Element::Integer { .. }) = ends.element() else {
-            return Err(Error::bad_batch("the ends of runs are integers"));
-        };
-        let mut all = Vec::new();
-        ends.elements(1, element)?.append_integers(&mut all)?;
-        let is_before = |end: &i64, at: usize| i64::try_from(at).is_ok_and(|at| *end <= at);
-        let mut run = all.partition_point(|end| is_before(end, self.offset));
-        let places = (self.offset..self.offset + self.length).map(|at| {
-            while all.get(run).is_some_and(|end| is_before(end, at)) {
-                run += 1;
-            }
-            run.cast_signed() as i64
-        });
-        let values = Self::slice(of_values, values, 0, None)?;
-        values.push_chosen(places, "the runs end before the array", batch)
-    }
-
-    /// Appends the elements at these places, or fails with the text `outside` if there are fewer elements. Copies all of them,
-    /// chosen or not: a dictionary has few, and many keys may choose the same.
-    fn push_chosen(
-        &self,
-        chosen: impl ExactSizeIterator<Item = i64>,
-        outside: &'static str,
-        batch: &mut Batch<'b>,
-    ) -> Result<(), Error> {
-        let (mut own, mut values, mut places) = (Batch::new(), Text::new(), Vec::new());
-        self.push_elements(&mut own)?;
-        values.reserve(own.len())?;
-        own.visit(&mut |mut items| items.try_for_each(|item| values.push(item)))?;
-        let nulls = self.nulls()?;
-        let is_null = |index: usize| nulls.as_ref().is_some_and(|is_null| is_null(index));
-        places.try_reserve_exact(chosen.len())?;
-        for (index, place) in chosen.enumerate() {
-            let place = u32::try_from(place).ok();
-            let place = place.filter(|place| (*place as usize) < self.length);
-            let place = place.ok_or_else(|| Error::bad_batch(outside))?;
-            if self.is_null_type() || is_null(place as usize) {
-                return Err(null_error(batch.len() + index));
-            }
-            places.push(place);
-        }
-        batch.push_chosen(values, places)
-    }
-
-    fn push_views(&self, batch: &mut Batch<'b>) -> Result<(), Error> {
-        if self.length == 0 {
-            return Ok(());
-        }
-        // The buffers of long items come after the nulls and the views. The last buffer has their sizes.
-        let buffers = usize::try_from(self.array.n_buffers).unwrap_or(0);
-        let count = buffers.checked_sub(3);
-        let count = count.ok_or_else(|| Error::bad_batch("the array lacks a buffer"))?;
-        let sizes = self.values::<i64>(buffers - 1, count)?;
-        let mut long = Vec::new();
-        long.try_reserve_exact(count)?;
-        for (index, size) in sizes.iter().enumerate() {
-            let size = usize::try_from(*size)
-                .map_err(|_| Error::bad_batch("a buffer's size is negative"))?;
-            long.push(self.values::<u8>(2 + index, size)?);
-        }
-        let views: &[[u8; 16]] = self.values(1, self.offset + self.length)?;
-        batch.push_views(&views[self.offset..], long)
-    }
 }
 
 /// Returns the child at `index` of `count` children, or `None` if there are fewer or it is null.
@@ -418,7 +335,7 @@ fn out_of_range() -> Error {
     Error::bad_batch("the array's length or offset can't be right")
 }
 
-fn null_error(index: usize) -> Error {
+pub(super) fn null_error(index: usize) -> Error {
     Error::bad_batch(format!("item {index} is null"))
 }
 

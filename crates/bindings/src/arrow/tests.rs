@@ -191,6 +191,16 @@ fn integers_and_fixed_bytes_are_items_and_other_types_are_not() {
 }
 
 #[test]
+fn a_union_is_refused_by_its_type() {
+    // Its first buffer has the types of the elements: it is not a bitmap, in which zeros are nulls.
+    let mut buffers = [pointer(&[0_u8; 3])];
+    let mut union = array(3, 0, &mut buffers);
+    union.null_count = -1;
+    let error = items(c"+us:0", &union).unwrap_err();
+    assert!(error.ends_with("not of Arrow's type union"), "{error}");
+}
+
+#[test]
 fn a_table_of_one_column_is_its_column() {
     let numbers = [1_u8, 2, 3, 4];
     let mut buffers = [std::ptr::null(), pointer(&numbers)];
@@ -255,7 +265,7 @@ fn keys_and_ends_of_runs_that_lie_are_refused() {
         let mut of_runs = schema(c"+r");
         (of_runs.n_children, of_runs.children) = (2, columns.as_mut_ptr());
         let mut buffers = [std::ptr::null(), pointer(ends)];
-        let mut ends = array(2, 0, &mut buffers);
+        let mut ends = array(ends.len().cast_signed() as i64, 0, &mut buffers);
         let mut children = [&raw mut ends, &raw mut values];
         let mut runs = array(length, offset, &mut []);
         (runs.n_children, runs.children) = (2, children.as_mut_ptr());
@@ -278,8 +288,11 @@ fn keys_and_ends_of_runs_that_lie_are_refused() {
             assert_eq!(error.text(), "the runs end before the array");
         }
     }
-    for ends in [[2, 5], [2, i32::MIN]] {
-        assert!(runs(&mut of_values, &ends, 6, 0).is_err());
+    // There may be more values than ends.
+    for ends in [&[2, 5][..], &[2, i32::MIN], &[5]] {
+        let error = runs(&mut of_values, ends, 6, 0).unwrap_err();
+        assert_eq!(error.text(), "the runs end before the array");
     }
+    assert_eq!(runs(&mut of_values, &[2], 2, 0).unwrap(), [b"red"; 2]);
     runs(&mut of_values, &[2, 5], i64::MAX >> 6, 0).unwrap_err();
 }
