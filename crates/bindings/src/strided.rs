@@ -55,16 +55,16 @@ pub struct Strided<'b> {
     memory: PhantomData<&'b [u8]>,
 }
 
-// SAFETY: it only reads memory that its creator promised to be readable from any thread.
+// SAFETY: it only reads memory, which its creator promised to be readable from any thread.
 unsafe impl Send for Strided<'_> {}
-// SAFETY: it only reads memory that its creator promised to be readable from any thread.
+// SAFETY: it only reads memory, which its creator promised to be readable from any thread.
 unsafe impl Sync for Strided<'_> {}
 
 impl Strided<'_> {
     /// Creates the elements of an array.
     ///
     /// # Safety
-    /// For all of `'b`, `element.size()` bytes at `first + i * stride` are readable for each `i` below `len`.
+    /// For all of `'b`, any thread may read `element.size()` bytes at `first + i * stride`, for each `i` below `len`.
     pub const unsafe fn new(first: *const u8, len: usize, stride: isize, element: Element) -> Self {
         Self {
             first,
@@ -111,7 +111,7 @@ impl Strided<'_> {
         for start in (0..self.len).step_by(BLOCK) {
             block.clear();
             let indices = start..self.len.min(start + BLOCK);
-            self.each(indices, |bytes| write(self.element, bytes, block))?;
+            self.each(indices, |bytes| push_element(self.element, bytes, block))?;
             visit(block.items()?)?;
         }
         Ok(())
@@ -165,8 +165,9 @@ impl Strided<'_> {
         debug_assert!(index < self.len && to.len() == self.element.size());
         let distance = index.cast_signed().wrapping_mul(self.stride);
         let from = self.first.wrapping_offset(distance);
-        // SAFETY: the creator promised that these bytes are readable. They are copied by their address: no reference to
-        // them is made, because others may write to them. The copy's own memory is elsewhere.
+        // SAFETY: the creator promised that these bytes are readable, and the copy's own memory is elsewhere. Code in
+        // other languages may write to the bytes meanwhile. So no reference to them is made, and any bytes are a valid
+        // element. The race itself is an accepted risk: a library can't keep such code from writing to its own arrays.
         unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
     }
 }
@@ -185,11 +186,13 @@ fn bits(bytes: &[u8], swapped: bool) -> u64 {
     u64::from_le_bytes(wide)
 }
 
+/// The number of an element.
 enum Integer {
     Signed(i64),
     Unsigned(u64),
 }
 
+/// Returns the number of an element, if it is an integer.
 fn integer(element: Element, bytes: &[u8]) -> Option<Integer> {
     let Element::Integer {
         signed, swapped, ..
@@ -199,6 +202,7 @@ fn integer(element: Element, bytes: &[u8]) -> Option<Integer> {
     };
     let number = bits(bytes, swapped);
     if signed {
+        // The sign bit moves to the top of the word. The arithmetic shift back repeats it in the bits above the number.
         let unused = 64 - 8 * u32::try_from(bytes.len()).unwrap_or(8);
         Some(Integer::Signed((number << unused).cast_signed() >> unused))
     } else {
@@ -206,7 +210,8 @@ fn integer(element: Element, bytes: &[u8]) -> Option<Integer> {
     }
 }
 
-fn write(element: Element, bytes: &[u8], to: &mut Text) -> Result<(), Error> {
+/// Appends the item of an element.
+fn push_element(element: Element, bytes: &[u8], to: &mut Text) -> Result<(), Error> {
     match integer(element, bytes) {
         Some(Integer::Signed(number)) => return to.push_integer(number),
         Some(Integer::Unsigned(number)) => return to.push_integer(number),
@@ -228,13 +233,14 @@ mod tests {
     use crate::batch::Batch;
 
     fn items(bytes: &[u8], len: usize, stride: isize, element: Element) -> Vec<String> {
-        let first = if stride < 0 {
+        let at = if stride < 0 {
             bytes.len() - element.size()
         } else {
             0
         };
+        let first = bytes.as_ptr().wrapping_add(at);
         // SAFETY: the tests' arrays have that many elements.
-        let elements = unsafe { Strided::new(bytes[first..].as_ptr(), len, stride, element) };
+        let elements = unsafe { Strided::new(first, len, stride, element) };
         let mut batch = Batch::new();
         batch.push_strided(elements).unwrap();
         let mut found = Vec::new();
