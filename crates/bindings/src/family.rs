@@ -1,7 +1,8 @@
 //! What all families share: copies, equality, bytes, and chunks.
 
+use valkeybloom_sketches::Sketch;
+pub(crate) use valkeybloom_sketches::SketchRef;
 use valkeybloom_sketches::bloom::{Dialect, dump};
-use valkeybloom_sketches::{Sketch, SketchRef};
 
 use super::decode::{decode, undecodable};
 use super::error::{Code, Error};
@@ -59,7 +60,8 @@ pub trait Family: Sized {
     }
 }
 
-/// Defines the type of a family, which has the methods of the library's own type as well.
+/// Defines the type of a family, which has the methods of the library's own type as well. All of these keep the object
+/// valid, and the new type promises nothing more, so callers may have `&mut` to what it wraps.
 macro_rules! family {
     ($(#[$doc:meta])* $family:ident($object:ty), $name:literal) => {
         $(#[$doc])*
@@ -100,12 +102,12 @@ macro_rules! family {
                 $crate::Sketch::$family(self.0)
             }
 
-            fn by_ref(&self) -> valkeybloom_sketches::SketchRef<'_> {
-                valkeybloom_sketches::SketchRef::$family(&self.0)
+            fn by_ref(&self) -> $crate::family::SketchRef<'_> {
+                $crate::family::SketchRef::$family(&self.0)
             }
 
-            fn try_clone(&self) -> Result<Self, Error> {
-                self.0.try_clone().map(Self).ok_or(Error::NO_MEMORY)
+            fn try_clone(&self) -> Result<Self, $crate::Error> {
+                self.0.try_clone().map(Self).ok_or($crate::Error::NO_MEMORY)
             }
         }
     };
