@@ -6,6 +6,7 @@ use valkeybloom_sketches::cuckoo::wire::{self, HeaderError};
 use valkeybloom_sketches::cuckoo::{self, ChunkError, Limits, Params, Refusal, Shape};
 
 use super::batch::{Batch, copied, writer};
+use super::decode::undecodable;
 use super::error::{Code, Error};
 use super::family::{Chunked, family};
 use super::limits;
@@ -104,8 +105,16 @@ impl Cuckoo {
     }
 }
 
+/// A filter that is being loaded.
+#[derive(Debug)]
+pub struct Loading {
+    filter: cuckoo::Cuckoo,
+    /// All slots before this offset are loaded.
+    end: u64,
+}
+
 impl Chunked for Cuckoo {
-    type Loading = cuckoo::Cuckoo;
+    type Loading = Loading;
 
     fn chunk(&self, cursor: u64) -> Result<(u64, Vec<u8>), Error> {
         if cursor == 0 {
@@ -115,29 +124,39 @@ impl Chunked for Cuckoo {
         Ok((next, copied(&slots)?))
     }
 
-    fn begin(header: &[u8]) -> Result<cuckoo::Cuckoo, Error> {
-        wire::begin(header, &Limits::NONE).map_err(|error| match error {
+    fn begin(header: &[u8]) -> Result<Loading, Error> {
+        let begun = wire::begin(header, &Limits::NONE).map_err(|error| match error {
             HeaderError::NoMemory => Error::NO_MEMORY,
             fault => Error::new(Code::Undecodable, fault.to_string()),
-        })
+        });
+        begun.map(|filter| Loading { filter, end: 0 })
     }
 
-    fn load(loading: &mut cuckoo::Cuckoo, cursor: u64, chunk: &[u8]) -> Result<(), Error> {
-        wire::load(loading, cursor, chunk).map_err(|error| match error {
+    fn load(loading: &mut Loading, cursor: u64, chunk: &[u8]) -> Result<(), Error> {
+        wire::load(&mut loading.filter, cursor, chunk).map_err(|error| match error {
             ChunkError::NoMemory => Error::NO_MEMORY,
             fault @ ChunkError::Misplaced => Error::new(Code::Undecodable, fault.to_string()),
-        })
+        })?;
+        // A chunk may be loaded again. One that leaves a gap before it does not count.
+        let end = cursor - 1;
+        if end - chunk.len() as u64 <= loading.end {
+            loading.end = loading.end.max(end);
+        }
+        Ok(())
     }
 
-    fn end(loading: cuckoo::Cuckoo) -> Result<Self, Error> {
-        Ok(Self(loading))
+    fn end(Loading { filter, end }: Loading) -> Result<Self, Error> {
+        if end < filter.size() {
+            return Err(undecodable("the filter lacks chunks"));
+        }
+        Ok(Self(filter))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Element, Family, Strided, Text};
+    use crate::{Element, Family, Loader, Strided, Text};
 
     /// What an answer holds before the batch, and after it if the item has no room.
     const NOT_ADDED: u8 = 7;
@@ -178,6 +197,37 @@ mod tests {
         assert!(by_array.0.items() > 2048);
         assert!(by_array.0.equals(&by_list.0).unwrap());
         assert_eq!(by_array.1, by_list.1);
+    }
+
+    #[test]
+    fn a_filter_that_lacks_chunks_is_undecodable() {
+        let mut filter = Cuckoo::reserve(&[b"1000", b"EXPANSION", b"1"]).unwrap();
+        for item in 0..3000_u32 {
+            filter.add(&item.to_le_bytes(), false).unwrap();
+        }
+        let mut pairs = vec![filter.chunk(0).unwrap()];
+        while let (cursor @ 1.., chunk) = filter.chunk(pairs[pairs.len() - 1].0).unwrap() {
+            pairs.push((cursor, chunk));
+        }
+        assert!(pairs.len() > 3, "a header and three filters");
+        let load = |indices: &[usize]| {
+            let mut loader = Loader::<Cuckoo>::default();
+            for index in indices {
+                let (cursor, chunk) = &pairs[*index];
+                loader.load(*cursor, chunk).unwrap();
+            }
+            loader.end()
+        };
+        let all: Vec<usize> = (0..pairs.len()).collect();
+        let repeated = [&all[..2], &all[1..3], &all[1..]].concat();
+        for complete in [&all, &repeated] {
+            assert!(load(complete).unwrap().equals(&filter).unwrap());
+        }
+        for lacking in [&[0][..], &[0, 2], &[0, 2, 3], &all[..all.len() - 1]] {
+            let error = load(lacking).unwrap_err();
+            assert_eq!(error.code(), Code::Undecodable);
+            assert_eq!(error.text(), "the filter lacks chunks", "{lacking:?}");
+        }
     }
 
     /// The header is too short, or its numbers are impossible.

@@ -200,8 +200,11 @@ static void chunks(void) {
         CHECK(count == 3);
         OK(valkeybloom_loader_finish(loader, &again));
         CHECK(equal(filters[i], again));
-        // The loader is empty again. One that is not may be freed as well.
+        // The loader is empty again, also after an error. One that is not may be freed as well.
         OK(valkeybloom_next_chunk(filters[i], &cursor, &chunk));
+        OK(valkeybloom_loader_load(loader, cursor, chunk.data, chunk.length));
+        valkeybloom_object *none = NULL;
+        FAILS(VALKEYBLOOM_STATUS_UNDECODABLE, "the filter lacks chunks", valkeybloom_loader_finish(loader, &none));
         OK(valkeybloom_loader_load(loader, cursor, chunk.data, chunk.length));
         valkeybloom_buffer_free(&chunk);
         valkeybloom_loader_free(loader);

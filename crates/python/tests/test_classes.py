@@ -323,6 +323,10 @@ def test_chunks_that_do_not_belong_together() -> None:
     for wrong in ([], pairs[:1], pairs[::-1], [many[0], many[2]], [*pairs, *pairs], [(1, b"\xff" * 100)]):
         with pytest.raises(ValueError):
             Bloom.from_chunks(wrong)
+    cuckoo = list(CuckooFilter(10_000_000).chunks())
+    for lacking in (cuckoo[:1], cuckoo[:-1], [cuckoo[0], *cuckoo[2:]]):
+        with pytest.raises(ValueError, match="^the filter lacks chunks$"):
+            CuckooFilter.from_chunks(lacking)
     # As redis-py returns BF.SCANDUMP, to its end.
     for filter in (one, CuckooFilter(10)):
         replies = [*map(list, filter.chunks()), [0, b""]]
