@@ -134,11 +134,18 @@ fn print_figures(row: &Row) {
     if let Value::Object(details) = row.details.json() {
         let details = details.into_iter().filter(|(_, value)| !value.is_null());
         figures.extend(details.map(|(name, value)| {
-            let text = value.as_u64().map_or_else(|| value.to_string(), grouped);
-            (name.replace('_', " "), text)
+            (name.replace('_', " "), figure(&value))
         }));
     }
     print_rows(figures);
+}
+
+/// Returns the text of a value of JSON.
+fn figure(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        value => value.as_u64().map_or_else(|| value.to_string(), grouped),
+    }
 }
 
 /// Prints the contents, with bars on a terminal of this width.
@@ -198,7 +205,19 @@ fn six_digits(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::bar;
+    use super::*;
+
+    #[test]
+    fn figures_have_no_quotes() {
+        for (value, text) in [
+            (json!("counting"), "counting"),
+            (json!(27_524_910), "27,524,910"),
+            (json!(0.9), "0.9"),
+            (json!(true), "true"),
+        ] {
+            assert_eq!(figure(&value), text);
+        }
+    }
 
     #[test]
     fn a_bar_has_an_eighth_of_a_column_for_each_part() {
