@@ -123,6 +123,14 @@ fn the_file_stays_what_it_is() {
     assert!(written.contains("valkeybloom_keys"), "{written}");
     let kept = fs::metadata(&target).expect("it is there").permissions();
     assert_eq!(kept.mode() & 0o777, 0o640);
+    // Links whose file is still to come.
+    let ends = ["folder/b.prom", "between.prom", "first.prom"];
+    let [end, between, first] = ends.map(|name| server.dir().join(name));
+    fs::create_dir(server.dir().join("folder")).expect("the folder can be written to");
+    symlink("folder/b.prom", &between).expect("the folder can be written to");
+    symlink(&between, &first).expect("the folder can be written to");
+    write(&first);
+    assert!(first.is_symlink() && between.is_symlink() && end.is_file());
 
     let made = Command::new("mkfifo").arg(&fifo).status();
     assert!(made.expect("mkfifo is there").success());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use valkeybloom_protocol::names::TYPES;
 
@@ -149,9 +149,10 @@ fn is_visible(line: &str) -> bool {
 }
 
 /// Replaces a file in one step, so that no reader sees half of it. At the end of a symbolic link it is the file that the
-/// link points to. The new file has the old one's permissions. A pipe or a device is written to instead.
+/// link points to, which may be missing. The new file has the old one's permissions. A pipe or a device is written to
+/// instead.
 pub fn replace(file: &Path, text: &str) -> io::Result<()> {
-    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let file = target(file)?;
     let old = file.metadata().ok();
     if old.as_ref().is_some_and(|old| !old.is_file()) {
         return fs::write(file, text);
@@ -169,4 +170,20 @@ pub fn replace(file: &Path, text: &str) -> io::Result<()> {
         let _ = fs::remove_file(temporary);
     }
     done
+}
+
+/// Returns the file at the end of symbolic links.
+fn target(file: &Path) -> io::Result<PathBuf> {
+    /// As many as Linux follows.
+    const LINKS: usize = 40;
+    let mut file = file.to_owned();
+    for _ in 0..LINKS {
+        if !file.is_symlink() {
+            return Ok(file);
+        }
+        let next = fs::read_link(&file)?;
+        file.set_file_name(next);
+    }
+    // Reading it fails with the system's error.
+    file.metadata().map(|_| file)
 }
