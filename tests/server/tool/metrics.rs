@@ -8,7 +8,9 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
+use crate::harness::cluster::nodes;
 use crate::harness::{Client, Server, int, promtool};
 use crate::support::protocols::with_fixed_seed;
 
@@ -168,6 +170,26 @@ fn every_metric_is_documented() {
         .expect("the mark");
     let (table, _) = table.split_once("\n\n").expect("the table ends");
     assert_documented(&text, table, "valkeybloom_");
+}
+
+/// A limit of some nodes is none of the memory of all.
+#[test]
+fn a_cluster_has_a_memory_limit_if_all_its_primaries_have() {
+    let nodes = nodes(2, 2, Duration::from_secs(30));
+    let limit = || {
+        let text = metrics(&nodes[0]);
+        let mut lines = text.lines();
+        let line = lines.find(|line| line.starts_with("valkeybloom_server_memory_limit_bytes"));
+        let value = line.and_then(|line| line.rsplit(' ').next());
+        value.map(str::to_owned)
+    };
+    assert_eq!(limit(), None);
+    nodes[0].client().ok("CONFIG SET maxmemory 1gb");
+    assert_eq!(limit(), None);
+    nodes[1].client().ok("CONFIG SET maxmemory 2gb");
+    assert_eq!(limit().as_deref(), Some("3221225472"));
+    nodes[0].client().ok("CONFIG SET maxmemory 0");
+    assert_eq!(limit(), None);
 }
 
 /// Alerts by name, each with the keys that it fires for.

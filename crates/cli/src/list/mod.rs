@@ -148,7 +148,10 @@ fn write(file: &Path, text: &str) -> Result<()> {
 
 /// Reads the memory of a server, or of a cluster's primaries; `None` if the user may not.
 fn memory(server: &Server) -> Result<Option<Memory>, Fault> {
-    let mut memory = Memory::default();
+    let mut memory = Memory {
+        used: 0,
+        limit: Some(0),
+    };
     for node in server.primaries()? {
         let info = server.query_on::<String>(&node, &words("INFO memory"));
         let Some(info) = unless_refused(info)? else {
@@ -160,7 +163,8 @@ fn memory(server: &Server) -> Result<Option<Memory>, Fault> {
             value.unwrap_or(0_u64)
         };
         memory.used += field("used_memory:");
-        memory.max += field("maxmemory:");
+        let limit = field("maxmemory:");
+        memory.limit = memory.limit.filter(|_| limit > 0).map(|all| all + limit);
     }
     Ok(Some(memory))
 }

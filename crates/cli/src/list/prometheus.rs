@@ -15,11 +15,11 @@ use crate::report::double;
 use crate::server::Server;
 
 /// The memory of a server, or of a cluster's primaries, in bytes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Memory {
     pub used: u64,
-    /// The setting maxmemory; 0 for no limit.
-    pub max: u64,
+    /// The setting maxmemory; `None` if a node has no limit.
+    pub limit: Option<u64>,
 }
 
 /// A metric of each key: its name, its help, and its value.
@@ -105,19 +105,19 @@ pub fn text(listing: &Listing, of: &Server, memory: Option<Memory>) -> String {
         "Keys that could not be read.",
         [(database.clone(), unreadable)],
     );
-    if let Some(Memory { used, max }) = memory {
+    if let Some(Memory { used, limit }) = memory {
         add(
             &mut text,
             "valkeybloom_server_memory_used_bytes",
             "Memory of the server, or of a cluster's primaries.",
             [(server.clone(), double(used))],
         );
-        if max > 0 {
+        if let Some(limit @ 1..) = limit {
             add(
                 &mut text,
                 "valkeybloom_server_memory_limit_bytes",
-                "The setting maxmemory, absent if there is no limit.",
-                [(server, double(max))],
+                "The setting maxmemory, absent if a node has no limit.",
+                [(server, double(limit))],
             );
         }
     }
