@@ -22,61 +22,69 @@ pub struct Memory {
     pub limit: Option<u64>,
 }
 
-/// A metric of each key: its name, its help, and its value.
-type Metric = (&'static str, &'static str, fn(&Row) -> Option<f64>);
+/// A metric of each key.
+struct Metric {
+    name: &'static str,
+    help: &'static str,
+    value: fn(&Row) -> Option<f64>,
+}
 
 const METRICS: [Metric; 11] = [
-    (
-        "valkeybloom_items",
-        "Items of a filter or a Top-K, increments of a count-min sketch, observations of a t-digest.",
-        |row| row.items.map(double),
-    ),
-    (
-        "valkeybloom_capacity_items",
-        "Items that a filter or a Top-K has room for.",
-        |row| row.capacity.map(double),
-    ),
-    (
-        "valkeybloom_limit_items",
-        "The most items that a Bloom filter takes.",
-        |row| row.bloom()?.reach.map(double),
-    ),
-    ("valkeybloom_bytes", "Memory of a key.", |row| {
-        row.bytes.map(double)
-    }),
-    (
-        "valkeybloom_error_rate_requested",
-        "Requested error rate.",
-        |row| row.rate,
-    ),
-    (
-        "valkeybloom_error_rate_now",
-        "Error rate that the server estimates for the present contents.",
-        |row| row.rate_now,
-    ),
-    ("valkeybloom_filters", "Filters of a key.", |row| {
-        row.filters.map(double)
-    }),
-    (
-        "valkeybloom_feed_bytes",
-        "Memory of the feed of a Bloom filter that is being read.",
-        |row| row.bloom()?.feed_bytes.map(double),
-    ),
-    (
-        "valkeybloom_feed_readers",
-        "Connections that read the feed of a Bloom filter within the last minute.",
-        |row| row.bloom()?.readers.map(double),
-    ),
-    (
-        "valkeybloom_partly_loaded",
-        "Whether a copy of the key was not finished, 0 or 1.",
-        |row| Some(f64::from(row.details == Details::PartlyLoaded)),
-    ),
-    (
-        "valkeybloom_ttl_seconds",
-        "Time to live of a key that expires.",
-        |row| Some(double(row.ttl_ms?.try_into().ok()?) / 1000.0),
-    ),
+    Metric {
+        name: "valkeybloom_items",
+        help: "Items of a filter or a Top-K, increments of a count-min sketch, observations of a t-digest.",
+        value: |row| row.items.map(double),
+    },
+    Metric {
+        name: "valkeybloom_capacity_items",
+        help: "Items that a filter or a Top-K has room for.",
+        value: |row| row.capacity.map(double),
+    },
+    Metric {
+        name: "valkeybloom_limit_items",
+        help: "The most items that a Bloom filter takes.",
+        value: |row| row.bloom()?.reach.map(double),
+    },
+    Metric {
+        name: "valkeybloom_bytes",
+        help: "Memory of a key.",
+        value: |row| row.bytes.map(double),
+    },
+    Metric {
+        name: "valkeybloom_error_rate_requested",
+        help: "Requested error rate.",
+        value: |row| row.rate,
+    },
+    Metric {
+        name: "valkeybloom_error_rate_now",
+        help: "Error rate that the server estimates for the present contents.",
+        value: |row| row.rate_now,
+    },
+    Metric {
+        name: "valkeybloom_filters",
+        help: "Filters of a key.",
+        value: |row| row.filters.map(double),
+    },
+    Metric {
+        name: "valkeybloom_feed_bytes",
+        help: "Memory of the feed of a Bloom filter that is being read.",
+        value: |row| row.bloom()?.feed_bytes.map(double),
+    },
+    Metric {
+        name: "valkeybloom_feed_readers",
+        help: "Connections that read the feed of a Bloom filter within the last minute.",
+        value: |row| row.bloom()?.readers.map(double),
+    },
+    Metric {
+        name: "valkeybloom_partly_loaded",
+        help: "Whether a copy of the key was not finished, 0 or 1.",
+        value: |row| Some(f64::from(row.details == Details::PartlyLoaded)),
+    },
+    Metric {
+        name: "valkeybloom_ttl_seconds",
+        help: "Time to live of a key that expires.",
+        value: |row| Some(double(row.ttl_ms?.try_into().ok()?) / 1000.0),
+    },
 ];
 
 /// Returns a listing in the text format. Labels name the server, because a collector may read the files of several.
@@ -84,12 +92,12 @@ pub fn text(listing: &Listing, of: &Server, memory: Option<Memory>) -> String {
     let server = format!("server=\"{}\"", label(of.address().to_string().as_bytes()));
     let database = format!("db=\"{}\",{server}", of.database());
     let mut text = String::new();
-    for (name, help, value) in METRICS {
+    for metric in METRICS {
         let values = listing.rows.iter().filter_map(|row| {
-            let (key, kind, value) = (label(&row.key), &row.kind, value(row)?);
+            let (key, kind, value) = (label(&row.key), &row.kind, (metric.value)(row)?);
             Some((format!("key=\"{key}\",type=\"{kind}\",{database}"), value))
         });
-        add(&mut text, name, help, values);
+        add(&mut text, metric.name, metric.help, values);
     }
     let mut types: BTreeMap<&str, u64> = TYPES.into_iter().map(|kind| (kind, 0)).collect();
     for row in &listing.rows {
@@ -186,4 +194,42 @@ fn target(file: &Path) -> io::Result<PathBuf> {
     }
     // Reading it fails with the system's error.
     file.metadata().map(|_| file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn different_keys_have_different_labels() {
+        let mut labels = BTreeMap::new();
+        for key in [
+            &b""[..],
+            b"a",
+            b"\"",
+            b"\"\"",
+            b"\"a\"",
+            b"\\",
+            b"\\\\",
+            b"\n",
+            b"\\n",
+            b"\r",
+            b"\\r",
+            b"\"\r\"",
+            b"\"\\r\"",
+            b"\x1b",
+            b"\\x1b",
+            b"\xff",
+            b"\\xff",
+            b"\"\xff\"",
+            b"\"\\xff\"",
+            "\u{ff}".as_bytes(),
+        ] {
+            let label = label(key);
+            let is_one_line = !label.contains('\n') && visible(&label) == label;
+            assert!(is_one_line, "{label}");
+            let same = labels.insert(label, key);
+            assert_eq!(same, None, "{key:?}");
+        }
+    }
 }
