@@ -6,6 +6,7 @@
 mod address;
 mod bounded;
 mod redaction;
+mod replies;
 mod tls;
 mod verifier;
 
@@ -17,8 +18,9 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 pub use address::{Address, NotAnAddress, Place};
-pub use bounded::{Bounded, EXCEEDED, MALFORMED};
+pub use bounded::Bounded;
 pub use redaction::without_passwords;
+pub use replies::{EXCEEDED, MALFORMED};
 pub use tls::{Connector, Tls, advice_on_text};
 
 /// What to check after a failure to connect.
