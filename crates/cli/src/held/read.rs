@@ -8,7 +8,7 @@ use valkeybloom_protocol::names::BF_INFO;
 use super::pace::{PAGE, Pace};
 use super::row::{Details, Row, info_command};
 use crate::failure::{Fault, unless_refused};
-use crate::info;
+use crate::info::{Info, InfoReader};
 use crate::keys::{Found, Selection};
 use crate::server::{Server, on_key};
 
@@ -36,6 +36,7 @@ pub struct Unreadable {
 /// Reads rows at a bounded pace.
 pub struct Reader<'s> {
     server: &'s Server,
+    infos: InfoReader<'s>,
     pace: Pace,
     /// Whether idle times are read.
     idle: bool,
@@ -44,8 +45,12 @@ pub struct Reader<'s> {
 impl<'s> Reader<'s> {
     /// Creates a reader that reads `keys_per_second` keys a second, or without a limit for 0.
     pub fn new(server: &'s Server, keys_per_second: u64, idle: bool) -> Self {
-        let pace = Pace::new(keys_per_second);
-        Self { server, pace, idle }
+        Self {
+            server,
+            infos: InfoReader::new(server),
+            pace: Pace::new(keys_per_second),
+            idle,
+        }
     }
 
     /// Finds the selected keys.
@@ -121,7 +126,7 @@ impl<'s> Reader<'s> {
         self.pace.wait(batch.len() as u64);
         let commands = batch.iter().flat_map(|found| self.commands(found));
         let commands: Vec<_> = commands.collect();
-        let mut replies = info::call_all(self.server, &commands).into_iter();
+        let mut replies = self.infos.call_all(&commands).into_iter();
         let mut again = Vec::new();
         let mut rows = Vec::new();
         for found in batch {
@@ -148,7 +153,7 @@ impl<'s> Reader<'s> {
         let idle = self.idle.then(|| on_key("OBJECT IDLETIME", key));
         // BF.INFO describes filters of any type, and does not report the type.
         let info = match info_command(&found.kind) {
-            BF_INFO => (key.to_vec(), info::command(self.server, key)),
+            BF_INFO => (key.to_vec(), self.infos.command(key)),
             name => on_key(name, key),
         };
         let rest = ["PTTL", "TYPE", "MEMORY USAGE"].map(|name| on_key(name, key));
@@ -180,7 +185,7 @@ impl<'s> Reader<'s> {
             ..Row::default()
         };
         match info {
-            Ok(info) => row.fill(&info.into()),
+            Ok(info) => row.fill(&Info::try_from(info)?),
             Err(fault) if fault.is(Error::STILL_LOADING) => row.details = Details::PartlyLoaded,
             Err(fault) => return Err(fault),
         }

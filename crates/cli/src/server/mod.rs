@@ -5,7 +5,6 @@
 mod connection;
 mod nodes;
 
-use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -42,8 +41,6 @@ pub struct Server {
     runtime: Runtime,
     connection: Connection,
     address: Address,
-    /// The slots of nodes whose BF.INFO is known to lack ALL; any for a single server.
-    slots_without_info_all: RefCell<Vec<RangeInclusive<u16>>>,
 }
 
 impl Server {
@@ -60,7 +57,6 @@ impl Server {
             runtime,
             connection,
             address,
-            slots_without_info_all: RefCell::default(),
         })
     }
 
@@ -130,27 +126,16 @@ impl Server {
         primaries_in(self.call(b"", &words(CLUSTER_SLOTS))?, host)
     }
 
-    /// Returns whether BF.INFO of the node of a key is known to lack ALL.
-    pub fn lacks_info_all(&self, key: &[u8]) -> bool {
-        let slots = self.slots_without_info_all.borrow();
-        slots.iter().any(|slots| slots.contains(&slot(key)))
-    }
-
-    /// Notes that BF.INFO of the node of a key lacks ALL.
-    pub fn note_lack_of_info_all(&self, key: &[u8]) {
-        if self.lacks_info_all(key) {
-            return;
+    /// Returns the slots of the node of a key: all for a single server. If a cluster's slots can't be read, returns the key's
+    /// own.
+    pub fn slots_beside(&self, key: &[u8]) -> Vec<RangeInclusive<u16>> {
+        if !self.is_cluster() {
+            return vec![0..=u16::MAX];
         }
-        let slots = if self.is_cluster() {
-            let slot = slot(key);
-            let mut primaries = self.cluster_primaries().unwrap_or_default().into_iter();
-            let own = primaries.find(|primary| primary.has(slot));
-            // If the node's slots can't be read, at least this one is known.
-            own.map_or_else(|| vec![slot..=slot], |primary| primary.slots)
-        } else {
-            vec![0..=u16::MAX]
-        };
-        self.slots_without_info_all.borrow_mut().extend(slots);
+        let slot = slot(key);
+        let mut primaries = self.cluster_primaries().unwrap_or_default().into_iter();
+        let own = primaries.find(|primary| primary.has(slot));
+        own.map_or_else(|| vec![slot..=slot], |primary| primary.slots)
     }
 
     /// Calls a command on one of [`primaries`](Self::primaries), and converts the reply.
