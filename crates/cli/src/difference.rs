@@ -11,10 +11,10 @@
 //! If the target does not fit, target and source are read again after each pause. The first read stays, so that a replica
 //! has all the pauses to catch up with it.
 
-use std::collections::BTreeSet;
 use std::thread::sleep;
 use std::time::Duration;
 
+use valkeybloom_protocol::bloom::InfoField;
 use valkeybloom_sketches::Sketch;
 use valkeybloom_sketches::bloom::{Object, Stage, chunks};
 
@@ -23,21 +23,32 @@ use super::expiry::Expiry;
 use super::failure::Fault;
 use super::family::is_filter;
 use super::info::Info;
-use super::pair::{Pair, SideFault};
+use super::pair::Pair;
 use super::server::Server;
 use super::sketches::{self, Verdict};
 
-/// The fields of BF.INFO that depend on the server, or follow from other fields.
-const SERVER_FIELDS: [&str; 5] = [
-    "Size",
-    "Max scaled capacity",
-    "Estimated error rate",
-    "Feed bytes",
-    "Feed readers",
+/// The fields of BF.INFO that explain headers that differ: first those that others follow from. All others depend on the
+/// server or the clock.
+const EXPLAINING: [InfoField; 9] = [
+    InfoField::Kind,
+    InfoField::Window,
+    InfoField::Periods,
+    InfoField::Error,
+    InfoField::Expansion,
+    InfoField::Tightening,
+    InfoField::Capacity,
+    InfoField::Filters,
+    InfoField::Items,
 ];
 
 /// The bytes of cells that are compared at a time.
 const SPAN_BYTES: u64 = 16 << 20;
+
+/// A fault, and the server that it comes from.
+pub enum SideFault {
+    Source(Fault),
+    Target(Fault),
+}
 
 /// Compares a value of a type. While the target lags behind, it is read again after each pause.
 ///
@@ -82,6 +93,7 @@ enum Stop {
 type Result<T = (), E = Stop> = std::result::Result<T, E>;
 
 /// The relation of a read of the target to two reads of the source.
+#[derive(Debug, PartialEq)]
 enum Fit {
     /// The target has a value that the source may have had between the reads.
     Fits,
@@ -91,18 +103,102 @@ enum Fit {
     Changed,
 }
 
-impl Fit {
-    /// Relates reads of a value. `precedes` returns whether additions may lead from one value to the other, and is true
-    /// of equal values.
-    fn of<T: ?Sized>(first: &T, target: &T, now: &T, precedes: impl Fn(&T, &T) -> bool) -> Self {
-        match (precedes(first, now), precedes(target, now)) {
-            (true, true) if precedes(first, target) => Self::Fits,
-            (true, _) => Self::Lags,
-            (false, true) if precedes(now, target) => Self::Fits,
-            (false, _) => Self::Changed,
+/// What a server holds of a part of a value at a moment.
+trait Snapshot: PartialEq + Sized {
+    /// Returns whether a snapshot of the target shows the same.
+    fn is_same(&self, target: &Self) -> bool {
+        self == target
+    }
+
+    /// Returns whether additions may lead from this snapshot to another. They may if both are the same.
+    fn precedes(&self, other: &Self) -> bool {
+        self.is_same(other)
+    }
+
+    /// Relates snapshots of the source, the target and the source again.
+    fn fit(first: &Self, target: &Self, now: &Self) -> Fit {
+        match (first.precedes(now), target.precedes(now)) {
+            (true, true) if first.precedes(target) => Fit::Fits,
+            (true, _) => Fit::Lags,
+            (false, true) if now.precedes(target) => Fit::Fits,
+            (false, _) => Fit::Changed,
         }
     }
 }
+
+impl Snapshot for Expiry {
+    fn is_same(&self, target: &Self) -> bool {
+        self.difference(target).is_none()
+    }
+
+    fn fit(first: &Self, target: &Self, now: &Self) -> Fit {
+        match target {
+            _ if target.is_same(now) => Fit::Fits,
+            _ if first.is_same(now) => Fit::Lags,
+            _ if target.is_between(first, now) => Fit::Fits,
+            _ => Fit::Changed,
+        }
+    }
+}
+
+/// A payload of DUMP.
+#[derive(PartialEq)]
+struct Payload(Vec<u8>);
+
+impl Snapshot for Payload {
+    fn is_same(&self, target: &Self) -> bool {
+        sketches::are_same(&self.0, &target.0)
+    }
+
+    /// Looks into plain filters and count-min sketches. Other values precede only equal ones.
+    fn precedes(&self, other: &Self) -> bool {
+        match (sketches::decoded(&self.0), sketches::decoded(&other.0)) {
+            (Some(Sketch::CountMin(one)), Some(Sketch::CountMin(other))) => {
+                sketches::precedes(&one, &other)
+            }
+            (Some(Sketch::Bloom(one)), Some(Sketch::Bloom(two))) => {
+                let pair = plain(&one).zip(plain(&two));
+                pair.map_or_else(
+                    || self.is_same(other),
+                    |(one, two)| one.0.precedes(&two.0) && one.1.precedes(&two.1),
+                )
+            }
+            _ => self.is_same(other),
+        }
+    }
+}
+
+/// The header of a filter, its first chunk.
+#[derive(PartialEq)]
+struct Header(Vec<u8>);
+
+impl Snapshot for Header {
+    /// Looks into headers of plain filters. Others precede only equal ones.
+    fn precedes(&self, other: &Self) -> bool {
+        match (Stage::of_header(&self.0), Stage::of_header(&other.0)) {
+            (Some(one), Some(other)) => one.precedes(&other),
+            _ => self == other,
+        }
+    }
+}
+
+/// The cells of a plain filter, or some of them.
+#[derive(PartialEq)]
+struct Cells(Vec<u8>);
+
+impl Snapshot for Cells {
+    /// Returns whether all bits are set in the other cells, which may be more.
+    fn precedes(&self, other: &Self) -> bool {
+        let mut pairs = self.0.iter().zip(&other.0);
+        self.0.len() <= other.0.len() && pairs.all(|(own, other)| own & !other == 0)
+    }
+}
+
+/// A chunk of a filter that is not plain, and the cursor of the next.
+#[derive(PartialEq)]
+struct Piece(u64, Vec<u8>);
+
+impl Snapshot for Piece {}
 
 /// The comparison of a key.
 struct Comparison<'c> {
@@ -120,27 +216,27 @@ impl Comparison<'_> {
         read(&self.pair.target, self.key).map_err(|fault| Stop::Fault(SideFault::Target(fault)))
     }
 
-    /// Reads a value from both servers, and the target's again until it fits, or the pauses are over. Returns the target's
-    /// value, or what `differ` says of the source's value and the target's.
-    fn settle<T>(
+    /// Takes snapshots of both servers, and of the target again until it fits, or the pauses are over. Returns the target's
+    /// snapshot.
+    ///
+    /// # Errors
+    /// The target does not fit. `differ` describes how the source's snapshot and the target's differ.
+    fn settle<S: Snapshot>(
         &self,
-        read: impl Fn(&Server, &[u8]) -> Result<T, Fault>,
-        are_same: impl Fn(&T, &T) -> bool,
-        fit: impl Fn(&T, &T, &T) -> Fit,
-        differ: impl Fn(T, T) -> Verdict,
-    ) -> Result<T> {
+        read: impl Fn(&Server, &[u8]) -> Result<S, Fault>,
+        differ: impl Fn(&S, &S) -> Verdict,
+    ) -> Result<S> {
         let mut first = self.at_source(&read)?;
         let mut pauses = self.pauses.iter();
         loop {
             let target = self.at_target(&read)?;
-            if are_same(&first, &target) {
+            if first.is_same(&target) {
                 return Ok(target);
             }
             let now = self.at_source(&read)?;
-            let fit = fit(&first, &target, &now);
-            match (fit, pauses.next()) {
+            match (S::fit(&first, &target, &now), pauses.next()) {
                 (Fit::Fits, _) => return Ok(target),
-                (Fit::Lags, None) => return Err(Stop::Verdict(differ(first, target))),
+                (Fit::Lags, None) => return Err(Stop::Verdict(differ(&first, &target))),
                 (Fit::Changed, None) => return Err(Stop::Verdict(Verdict::Changing)),
                 (Fit::Lags, Some(pause)) => sleep(*pause),
                 (Fit::Changed, Some(pause)) => {
@@ -153,89 +249,66 @@ impl Comparison<'_> {
 
     /// Compares the times to live.
     fn by_expiry(&self) -> Result {
-        let are_same = |source: &Expiry, target: &Expiry| source.difference(target).is_none();
-        let fit = |first: &Expiry, target: &Expiry, now: &Expiry| match target {
-            _ if are_same(target, now) => Fit::Fits,
-            _ if are_same(first, now) => Fit::Lags,
-            _ if target.is_between(first, now) => Fit::Fits,
-            _ => Fit::Changed,
+        let differ = |source: &Expiry, target: &Expiry| {
+            Verdict::Different(source.difference(target).unwrap_or_default())
         };
-        let differ = |source: Expiry, target| {
-            Verdict::Different(source.difference(&target).unwrap_or_default())
-        };
-        self.settle(Expiry::of, are_same, fit, differ).map(drop)
+        self.settle(Expiry::of, differ).map(drop)
     }
 
     /// Compares payloads of DUMP.
     fn by_dump(&self) -> Result {
-        let settled = self.settle(
-            dump::payload,
-            |source, target| sketches::are_same(source, target),
-            |first, target, now| Fit::of(&first[..], target, now, payload_precedes),
-            |source, target| sketches::difference(&source, &target),
-        );
-        settled.map(drop)
+        let read = |server: &Server, key: &[u8]| dump::payload(server, key).map(Payload);
+        let differ =
+            |source: &Payload, target: &Payload| sketches::difference(&source.0, &target.0);
+        self.settle(read, differ).map(drop)
     }
 
     /// Compares the header and the chunks of BF.SCANDUMP.
     fn by_chunks(&self) -> Result {
-        let header =
-            |server: &Server, key: &[u8]| dump::scan(server, key, 0, false).map(|it| it.bytes);
-        let target = self.settle(
-            header,
-            Vec::eq,
-            |first, target, now| Fit::of(&first[..], target, now, header_precedes),
-            |_, _| Verdict::Different(self.parameter()),
-        )?;
-        match Stage::of_header(&target) {
+        let read = |server: &Server, key: &[u8]| Ok(Header(dump::scan(server, key, 0)?.bytes));
+        let target = self.settle(read, |_, _| Verdict::Different(self.parameter()))?;
+        match Stage::of_header(&target.0) {
             Some(stage) => self.by_cells(&stage)?,
             None => self.by_pieces()?,
         }
         // The cells must belong to the header that was compared.
-        if header_precedes(&target, &self.at_source(header)?) {
+        if target.precedes(&self.at_source(read)?) {
             Ok(())
         } else {
             Err(Stop::Verdict(Verdict::Changing))
         }
     }
 
-    /// Compares the chunks of a filter that is not a stack, one after the other.
+    /// Compares the chunks of a filter that is not plain, one after the other.
     fn by_pieces(&self) -> Result {
         let mut cursor = 1;
         while cursor > 0 {
-            (cursor, _) = self.settle(
-                |server, key| {
-                    let chunk = dump::scan(server, key, cursor, false)?;
-                    Ok((chunk.next, chunk.bytes))
-                },
-                PartialEq::eq,
-                |first, target, now| Fit::of(first, target, now, PartialEq::eq),
-                |_, _| Verdict::Different("its items differ at the target".to_owned()),
-            )?;
+            let read = |server: &Server, key: &[u8]| {
+                let chunk = dump::scan(server, key, cursor)?;
+                Ok(Piece(chunk.next, chunk.bytes))
+            };
+            let differ =
+                |_: &_, _: &_| Verdict::Different("its items differ at the target".to_owned());
+            cursor = self.settle(read, differ)?.0;
         }
         Ok(())
     }
 
-    /// Compares the cells of a stack at this stage: those that it has had then.
+    /// Compares the cells of a plain filter that it had at this stage.
     fn by_cells(&self, stage: &Stage) -> Result {
         let end = stage.cell_bytes();
         let mut offset = 0;
         while offset < end {
             let length = SPAN_BYTES.min(end - offset);
-            let target = self.settle(
-                |server, key| cells(server, key, offset, length),
-                Vec::eq,
-                |first, target, now| Fit::of(&first[..], target, now, is_within),
-                |source, target| {
-                    Verdict::Different(match differs_at(&source, &target) {
-                        Some(at) => {
-                            format!("its bits differ at the target, from byte {}", offset + at)
-                        }
-                        None => "its length differs at the target".to_owned(),
-                    })
-                },
-            )?;
-            if (target.len() as u64) < length {
+            let read = |server: &Server, key: &[u8]| cells(server, key, offset, length);
+            let differ = |source: &Cells, target: &Cells| {
+                Verdict::Different(match differs_at(&source.0, &target.0) {
+                    Some(at) => format!("its bits differ at the target, from byte {}", offset + at),
+                    None => "its length differs at the target".to_owned(),
+                })
+            };
+            let target = self.settle(read, differ)?;
+            if (target.0.len() as u64) < length {
                 break;
             }
             offset += length;
@@ -247,61 +320,32 @@ impl Comparison<'_> {
     fn parameter(&self) -> String {
         let infos = self.at_source(Info::of).ok();
         let infos = infos.zip(self.at_target(Info::of).ok());
-        let named = infos.and_then(|(source, target)| {
-            // The order is fixed, so that the same field is named in every run.
-            let names: BTreeSet<&str> = source.names().collect();
-            let mut names = names.into_iter();
-            names.find_map(|name| {
-                let value = |info: &Info| info.get::<Option<String>>(name);
-                let (own, other) = (value(&source)?, value(&target)?);
-                let differs = own != other && !SERVER_FIELDS.contains(&name);
-                let [own, other] = [own, other].map(|it| it.unwrap_or("none".to_owned()));
-                differs.then(|| format!("{name} is {other} at the target, not {own}"))
-            })
-        });
+        let named = infos.and_then(|(source, target)| parameter(&source, &target));
         named.unwrap_or_else(|| "its header differs at the target".to_owned())
     }
 }
 
-/// Returns whether additions may lead from one header to the other. Of filters that are not plain, only equal headers
-/// are compared.
-fn header_precedes(one: &[u8], other: &[u8]) -> bool {
-    match (Stage::of_header(one), Stage::of_header(other)) {
-        (Some(one), Some(other)) => one.precedes(&other),
-        _ => one == other,
-    }
-}
-
-/// Returns whether additions may lead from one payload of DUMP to the other, as far as that can be told: of plain filters
-/// and of count-min sketches. Of other values, only equal ones are compared.
-fn payload_precedes(one: &[u8], other: &[u8]) -> bool {
-    let sketches = sketches::decoded(one).zip(sketches::decoded(other));
-    match &sketches {
-        Some((Sketch::CountMin(one), Sketch::CountMin(other))) => sketches::precedes(one, other),
-        Some((Sketch::Bloom(before), Sketch::Bloom(after))) => {
-            match plain(before).zip(plain(after)) {
-                Some((before, after)) => {
-                    header_precedes(&before.0, &after.0) && is_within(&before.1, &after.1)
-                }
-                None => sketches::are_same(one, other),
-            }
-        }
-        _ => sketches::are_same(one, other),
-    }
+/// Names the first field of BF.INFO that explains how headers differ.
+fn parameter(source: &Info, target: &Info) -> Option<String> {
+    let value = |info: &Info, field| info.of_filter::<Option<String>>(field);
+    // The items of a window are not in its header, and expire.
+    let is_window = value(source, InfoField::Window).is_some();
+    let mut fields = EXPLAINING.into_iter();
+    fields.find_map(|field| {
+        let (own, other) = (value(source, field)?, value(target, field)?);
+        let differs = own != other && !(is_window && field == InfoField::Items);
+        let [own, other] = [own, other].map(|it| it.unwrap_or("none".to_owned()));
+        let name = field.title().to_string_lossy();
+        differs.then(|| format!("{name} is {other} at the target, not {own}"))
+    })
 }
 
 /// Returns the header and all cells of a plain filter.
-fn plain(object: &Object) -> Option<(Vec<u8>, Vec<u8>)> {
+fn plain(object: &Object) -> Option<(Header, Cells)> {
     let header = chunks::header(object)?;
     Stage::of_header(&header)?;
     let cells = object.filters().map(|(filter, _)| filter.bitmap());
-    Some((header, cells.collect::<Vec<_>>().concat()))
-}
-
-/// Returns whether all bits of the first slice are set in the second, which may be longer.
-fn is_within(bits: &[u8], others: &[u8]) -> bool {
-    let mut pairs = bits.iter().zip(others);
-    bits.len() <= others.len() && pairs.all(|(own, other)| own & !other == 0)
+    Some((Header(header), Cells(cells.collect::<Vec<_>>().concat())))
 }
 
 /// Returns the position of the first byte that differs. Bytes that lack a bit of the source go first.
@@ -314,17 +358,111 @@ fn differs_at(source: &[u8], target: &[u8]) -> Option<u64> {
 }
 
 /// Reads the cells from an offset on, `length` bytes unless the value ends before.
-fn cells(server: &Server, key: &[u8], offset: u64, length: u64) -> Result<Vec<u8>, Fault> {
+fn cells(server: &Server, key: &[u8], offset: u64, length: u64) -> Result<Cells, Fault> {
     let mut cells = Vec::new();
     while (cells.len() as u64) < length {
         // Cursors are offsets, counted from 1.
         let cursor = offset + cells.len() as u64 + 1;
-        let chunk = dump::scan(server, key, cursor, false)?;
+        let chunk = dump::scan(server, key, cursor)?;
         if chunk.next == 0 {
             break;
         }
         cells.extend(chunk.bytes);
     }
     cells.truncate(usize::try_from(length).unwrap_or(usize::MAX));
-    Ok(cells)
+    Ok(Cells(cells))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redis::Value;
+
+    #[test]
+    fn a_target_fits_between_two_reads_of_the_source() {
+        use Fit::{Changed, Fits, Lags};
+        for (first, target, now, expected) in [
+            // The source is at rest.
+            (0b01, 0b01, 0b01, Fits),
+            (0b01, 0b00, 0b01, Lags),
+            (0b01, 0b11, 0b01, Lags),
+            // It gains a bit.
+            (0b01, 0b01, 0b11, Fits),
+            (0b01, 0b11, 0b11, Fits),
+            (0b01, 0b00, 0b11, Lags),
+            (0b01, 0b10, 0b11, Lags),
+            (0b01, 0b111, 0b11, Lags),
+            // It is replaced.
+            (0b01, 0b10, 0b10, Fits),
+            (0b01, 0b01, 0b10, Changed),
+            (0b01, 0b00, 0b10, Changed),
+            (0b01, 0b11, 0b10, Changed),
+        ] {
+            let [one, other, later] = [first, target, now].map(|bits| Cells(vec![bits]));
+            let fit = Cells::fit(&one, &other, &later);
+            assert_eq!(fit, expected, "{first:b} {target:b} {now:b}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_lack_a_bit_of_the_source_are_named_first() {
+        for (source, target, at) in [
+            (&[1, 1][..], &[1, 1][..], None),
+            (&[1, 1], &[3, 1], Some(0)),
+            (&[1, 1], &[3, 0], Some(1)),
+            (&[1, 1], &[1], None),
+        ] {
+            assert_eq!(differs_at(source, target), at, "{source:?} {target:?}");
+        }
+    }
+
+    /// Returns a reply of BF.INFO with these fields.
+    fn info(fields: &str) -> Info {
+        let fields = fields.split(", ").map(|field| {
+            let (name, value) = field.rsplit_once(' ').expect("a name and a value");
+            let value = match value {
+                "nil" => Value::Nil,
+                value => Value::BulkString(value.into()),
+            };
+            (Value::BulkString(name.into()), value)
+        });
+        Info::try_from(Value::Map(fields.collect())).expect("it is a map")
+    }
+
+    #[test]
+    fn a_parameter_is_named_rather_than_what_follows_from_it_or_from_the_clock() {
+        for (source, target, named) in [
+            ("Capacity 1", "Capacity 1", None),
+            ("Capacity 1, Size 1", "Capacity 1, Size 2", None),
+            ("Capacity 1", "Number of filters 1", None),
+            (
+                "Capacity 1, Error rate 0.1",
+                "Capacity 2, Error rate 0.2",
+                Some("Error rate is 0.2 at the target, not 0.1"),
+            ),
+            (
+                "Expansion rate 2",
+                "Expansion rate nil",
+                Some("Expansion rate is none at the target, not 2"),
+            ),
+            (
+                "Number of items inserted 1",
+                "Number of items inserted 2",
+                Some("Number of items inserted is 2 at the target, not 1"),
+            ),
+            (
+                "Window 5, Live periods 1, Items in current period 1, Number of items inserted 1",
+                "Window 6, Live periods 0, Items in current period 0, Number of items inserted 0",
+                Some("Window is 6 at the target, not 5"),
+            ),
+            (
+                "Window 5, Live periods 1, Items in current period 1, Number of items inserted 1",
+                "Window 5, Live periods 0, Items in current period 0, Number of items inserted 0",
+                None,
+            ),
+        ] {
+            let found = parameter(&info(source), &info(target));
+            assert_eq!(found.as_deref(), named, "{source}; {target}");
+        }
+    }
 }

@@ -2,9 +2,10 @@
 
 use std::ffi::CString;
 
-use redis::cmd;
+use redis::{Cmd, cmd};
 
 use valkeybloom_protocol::error::{Error, lacks_ids};
+use valkeybloom_protocol::names::BF_SCANDUMP;
 use valkeybloom_sketches::payload::{dump_footer, type_id};
 
 use super::failure::Fault;
@@ -16,6 +17,15 @@ const FOOTER_BYTES: usize = 10;
 /// The RDB version of the oldest servers that load this module. Module values have the same form in all newer versions.
 const OLDEST_VERSION: u16 = 10;
 
+/// The first byte of a payload with a module's value.
+const MODULE_VALUE: u8 = 7;
+
+/// The byte before a number of 64 bits.
+const NUMBER_OF_64_BITS: u8 = 0x81;
+
+/// The bits of a type's number that hold the version of its encoding.
+const ENCODING_VERSION: u64 = 0x3ff;
+
 /// A reply of BF.SCANDUMP.
 pub struct Chunk {
     /// The cursor of the next chunk.
@@ -25,20 +35,25 @@ pub struct Chunk {
     pub id: Option<Vec<u8>>,
 }
 
-/// Reads a chunk, with the filter's id if `with_id` is set and the server has ids.
-pub fn scan(server: &Server, key: &[u8], cursor: u64, with_id: bool) -> Result<Chunk, Fault> {
-    let mut scan = cmd("BF.SCANDUMP");
-    scan.arg(key).arg(cursor);
-    if with_id {
-        match server.query(key, scan.clone().arg("WITHID")) {
-            Ok((next, bytes, id)) => return Ok(Chunk { next, bytes, id }),
-            Err(Fault::Refused(text)) if lacks_ids(&text) => {}
-            Err(fault) => return Err(fault),
-        }
-    }
-    let (next, bytes) = server.query(key, &scan)?;
+/// Reads a chunk without the filter's id.
+pub fn scan(server: &Server, key: &[u8], cursor: u64) -> Result<Chunk, Fault> {
+    let (next, bytes) = server.query(key, &command(key, cursor))?;
     let id = None;
     Ok(Chunk { next, bytes, id })
+}
+
+/// Reads a chunk with the filter's id, if the server has ids.
+pub fn scan_with_id(server: &Server, key: &[u8], cursor: u64) -> Result<Chunk, Fault> {
+    match server.query(key, command(key, cursor).arg("WITHID")) {
+        Err(Fault::Refused(text)) if lacks_ids(&text) => scan(server, key, cursor),
+        reply => reply.map(|(next, bytes, id)| Chunk { next, bytes, id }),
+    }
+}
+
+fn command(key: &[u8], cursor: u64) -> Cmd {
+    let mut scan = cmd(BF_SCANDUMP);
+    scan.arg(key).arg(cursor);
+    scan
 }
 
 /// Reads the payload of DUMP.
@@ -49,12 +64,11 @@ pub fn payload(server: &Server, key: &[u8]) -> Result<Vec<u8>, Fault> {
 
 /// Returns whether a payload holds a module's value of this type, as TYPE returns it.
 pub fn is_of_type(payload: &[u8], type_name: &str) -> bool {
-    // The first byte marks a module's value, the second a number of 64 bits, whose last ten are the encoding version.
-    let Some([7, 0x81, id @ ..]) = payload.first_chunk::<10>() else {
+    let Some([MODULE_VALUE, NUMBER_OF_64_BITS, id @ ..]) = payload.first_chunk::<10>() else {
         return false;
     };
     let name = CString::new(type_name).unwrap_or_default();
-    type_id(&name) == Some(u64::from_be_bytes(*id) & !0x3ff)
+    type_id(&name) == Some(u64::from_be_bytes(*id) & !ENCODING_VERSION)
 }
 
 /// Returns the value in a payload, without the footer.
@@ -76,4 +90,37 @@ pub fn is_unreadable(fault: &Fault) -> bool {
         "Bad data format",
     ];
     matches!(fault, Fault::Refused(text) if reasons.iter().any(|reason| text.contains(reason)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use valkeybloom_sketches::payload::restore;
+
+    #[test]
+    fn a_payload_names_its_type() {
+        let payload = restore(c"TopK-TYPE", 3, |_| {});
+        for (payload, kind, expected) in [
+            (&payload[..], "TopK-TYPE", true),
+            (&payload, "CMSk-TYPE", false),
+            (&payload, "string", false),
+            (&payload, "TopK\0TYPE", false),
+            (&payload[..9], "TopK-TYPE", false),
+            (b"\0\x09TopK-TYPE", "TopK-TYPE", false),
+        ] {
+            assert_eq!(is_of_type(payload, kind), expected, "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_rewritten_payload_has_the_same_value_for_older_servers() {
+        let mut newer = restore(c"TopK-TYPE", 3, |_| {});
+        newer.truncate(newer.len() - FOOTER_BYTES);
+        let mut older = newer.clone();
+        dump_footer(&mut newer, 80);
+        dump_footer(&mut older, OLDEST_VERSION);
+        assert_eq!(for_any_server(&newer), older);
+        assert_eq!(value(&newer), value(&older));
+        assert_eq!(value(b"short"), b"");
+    }
 }

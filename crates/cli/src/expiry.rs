@@ -15,6 +15,7 @@ use super::upload::ms;
 const SLACK: Duration = Duration::from_secs(1);
 
 /// The expiry time of a key, as its server reports it.
+#[derive(PartialEq)]
 pub struct Expiry {
     /// In milliseconds since the epoch; `None` for a key without a time to live.
     pub ms: Option<u64>,

@@ -34,11 +34,6 @@ impl Info {
         server.call(key, cmd(BF_INFO).arg(key))?.try_into()
     }
 
-    /// Returns the names of the fields, in any order.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
-    }
-
     /// Returns a field, unless it is missing or has another type.
     pub fn get<T: FromRedisValue>(&self, name: &str) -> Option<T> {
         T::from_redis_value(self.0.get(name)?.clone()).ok()

@@ -14,7 +14,7 @@ use serde_json::json;
 use valkeybloom_protocol::bloom::InfoField;
 use valkeybloom_protocol::error::Error;
 
-use super::difference::compare;
+use super::difference::{SideFault, compare};
 use super::dump::{self, Chunk};
 use super::expiry::Expiry;
 use super::failure::{Failure, Fault, Result};
@@ -22,7 +22,7 @@ use super::family::is_filter;
 use super::info::Info;
 use super::keys::Found;
 use super::outcomes::{Fate, Outcome, Outcomes};
-use super::pair::{Between, Pair, SideFault, kinds_differ};
+use super::pair::{Between, Pair, kinds_differ};
 use super::program::Program;
 use super::progress::{Progress, Show};
 use super::report::{grouped, print_json, print_line};
@@ -330,7 +330,7 @@ impl Moving<'_> {
         Found { key, kind }: &Found,
         expires_ms: Option<u64>,
     ) -> Result<bool, Stop> {
-        let first = match dump::scan(&self.pair.source, key, 0, true) {
+        let first = match dump::scan_with_id(&self.pair.source, key, 0) {
             Err(fault) if fault.forbids_calls() => return Ok(false),
             first => self.or_source_stop(first)?,
         };
@@ -378,8 +378,12 @@ impl Moving<'_> {
 
     /// Reads a chunk after the first, of the filter with this id.
     fn next_chunk(&self, key: &[u8], cursor: u64, id: Option<&[u8]>) -> Result<Chunk, Stop> {
-        let chunk =
-            self.or_source_stop(dump::scan(&self.pair.source, key, cursor, id.is_some()))?;
+        let source = &self.pair.source;
+        let scanned = match id {
+            Some(_) => dump::scan_with_id(source, key, cursor),
+            None => dump::scan(source, key, cursor),
+        };
+        let chunk = self.or_source_stop(scanned)?;
         if chunk.id.as_deref() == id {
             Ok(chunk)
         } else {

@@ -30,12 +30,6 @@ pub struct Pair<'p> {
     pub kinds: Vec<&'p str>,
 }
 
-/// A fault, and the server that it comes from.
-pub enum SideFault {
-    Source(Fault),
-    Target(Fault),
-}
-
 /// Describes that a key has another type at the target.
 pub fn kinds_differ(source: &str, target: &str) -> String {
     format!("its type is {target} at the target, not {source}")
