@@ -98,6 +98,8 @@ struct Played {
     refused: AtomicUsize,
     /// The reply to CLUSTER SLOTS, if it is a node of a cluster.
     slots: Option<Reply>,
+    /// The number of descriptions that are still refused because the cluster is down.
+    down: AtomicUsize,
 }
 
 /// Starts a server with these keys and settings, and returns its address.
@@ -164,6 +166,7 @@ impl Played {
                 found.unwrap_or_else(|| error("NOPERM no permission"))
             }
             ["TYPE", name] => Reply::Simple(named(name).map_or("none", |key| &key.kind).to_owned()),
+            ["BF.INFO", ..] if is_one_less(&self.down) => error("CLUSTERDOWN Hash slot not served"),
             ["BF.INFO", name, "ALL"] => match self.refusal {
                 None => info(name),
                 Some(refusal) => {
@@ -182,6 +185,12 @@ impl Played {
             _ => error("NOPERM no permission"),
         }
     }
+}
+
+/// Lowers a number, unless it is 0.
+fn is_one_less(number: &AtomicUsize) -> bool {
+    let lower = number.fetch_update(Relaxed, Relaxed, |number| number.checked_sub(1));
+    lower.is_ok()
 }
 
 /// Starts a server that replies with these bytes to SCAN, in turn, and with OK to all other commands. Its connection
@@ -422,6 +431,26 @@ fn each_node_of_a_cluster_gets_the_form_of_info_that_it_has() {
     let found = run(&[&["list", &addresses[0]][..], &options].concat()).json();
     assert_eq!(keys(&found).len(), 8);
     assert_eq!(nodes.map(|node| node.refused.load(Relaxed)), [1, 0]);
+}
+
+/// The client library calls a command nine times.
+#[test]
+fn keys_are_read_once_their_cluster_is_up_again() {
+    let listener = listen();
+    let port = listener.local_addr().expect("it is bound").port();
+    let own = array([bulk("127.0.0.1"), int(port.into())]);
+    let node = Played {
+        keys: vec![key("a", "bloom 1 10 1 100"), key("b", "bloom 2 10 1 100")],
+        slots: Some(array([array([int(0), int(16383), own])])),
+        down: AtomicUsize::new(25),
+        ..Played::default()
+    };
+    let found = run(&["list", &serve_all(listener, node.into()), "--json"]).json();
+    let items = keys(&found);
+    assert_eq!(
+        (&items["a"]["items"], &items["b"]["items"]),
+        (&1.into(), &2.into())
+    );
 }
 
 #[test]

@@ -62,15 +62,7 @@ impl Server {
 
     /// Calls a command on the node of a key, again and again while its slot moves to another node.
     pub fn call(&self, key: &[u8], command: &Cmd) -> Result<Value, Fault> {
-        let start = Instant::now();
-        let may_wait = || self.is_cluster() && start.elapsed() < SLOT_MOVE_TIMEOUT;
-        loop {
-            let call = self.connection.clone().call(primary_of(key), command);
-            match self.runtime.block_on(call) {
-                Err(fault) if fault.is_slot_moving() && may_wait() => sleep(SLOT_MOVE_PAUSE),
-                reply => return reply,
-            }
-        }
+        self.call_until_moved(&[(key, command)]).swap_remove(0)
     }
 
     /// Calls a command on the node of a key, and converts the reply.
@@ -84,15 +76,43 @@ impl Server {
         Ok(1000 * seconds + microseconds / 1000)
     }
 
-    /// Calls commands in parallel. A single server runs them in order. A cluster's client begins them in order, and may call
-    /// one again, and so later, if its reply is lost or its slot moves.
+    /// Calls commands in parallel. A single server runs them in order. A cluster's client begins them in order. A command
+    /// whose reply is lost, or whose slot moves to another node, is called again, and so later.
     pub fn call_all(&self, commands: &[(Vec<u8>, Cmd)]) -> Vec<Result<Value, Fault>> {
-        let at_once = match self.connection {
+        let commands = commands.iter().map(|(key, command)| (&key[..], command));
+        self.call_until_moved(&commands.collect::<Vec<_>>())
+    }
+
+    /// Calls commands, and those again and again whose slots move to other nodes. A node that says so has not executed the
+    /// command.
+    fn call_until_moved(&self, commands: &[(&[u8], &Cmd)]) -> Vec<Result<Value, Fault>> {
+        let start = Instant::now();
+        let mut replies = self.call_once(commands);
+        while self.is_cluster() && start.elapsed() < SLOT_MOVE_TIMEOUT {
+            let pairs = commands.iter().zip(&mut replies);
+            let is_early =
+                |reply: &Result<_, Fault>| reply.as_ref().is_err_and(Fault::is_slot_moving);
+            let early = pairs.filter(|(_, reply)| is_early(reply));
+            let (again, early): (Vec<_>, Vec<_>) = early.map(|(of, reply)| (*of, reply)).unzip();
+            if again.is_empty() {
+                break;
+            }
+            sleep(SLOT_MOVE_PAUSE);
+            for (old, new) in early.into_iter().zip(self.call_once(&again)) {
+                *old = new;
+            }
+        }
+        replies
+    }
+
+    fn call_once(&self, commands: &[(&[u8], &Cmd)]) -> Vec<Result<Value, Fault>> {
+        let connection = self.connection.clone();
+        let at_once = match connection {
             Connection::Single(_) => commands.len().max(1),
             Connection::Cluster(_) => CLUSTER_CALLS,
         };
         let calls = stream::iter(commands)
-            .map(|(key, command)| self.connection.clone().call(primary_of(key), command))
+            .map(|(key, command)| connection.clone().call(primary_of(key), command))
             .buffered(at_once);
         self.runtime.block_on(calls.collect())
     }
@@ -138,7 +158,7 @@ impl Server {
         own.map_or_else(|| vec![slot..=slot], |primary| primary.slots)
     }
 
-    /// Calls a command on one of [`primaries`](Self::primaries), and converts the reply.
+    /// Calls a command without a key on one of [`primaries`](Self::primaries), and converts the reply.
     pub fn query_on<T: FromRedisValue>(
         &self,
         node: &SingleNodeRoutingInfo,
