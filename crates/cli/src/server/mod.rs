@@ -169,7 +169,8 @@ impl Server {
     }
 
     /// Keeps reads on this connection from changing the times at which keys were last used, where the server can do so:
-    /// since Redis 7.2 and Valkey 7.2.
+    /// since Redis 7.2 and Valkey 7.2. A cluster's client that connects to a node later, as after a failover, reads from that
+    /// node without this.
     pub fn leave_untouched(&self) -> Result<(), Fault> {
         for node in self.primaries()? {
             unless_refused(self.query_on::<Value>(&node, &words("CLIENT NO-TOUCH ON")))?;

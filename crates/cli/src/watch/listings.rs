@@ -73,10 +73,11 @@ pub fn start(watch: Watch, tls: Tls, server: Server) -> Updates {
 /// Reads listings until that fails, or nobody receives them any more.
 fn read_on(watch: &Watch, server: &Server, sender: &SyncSender<Result<Update>>) -> Result<()> {
     let failed = |fault| server.failure("could not list the keys of", &fault);
-    server.leave_untouched().map_err(failed)?;
     let mut reader = Reader::new(server, watch.order.rate, false);
     loop {
         let start = Instant::now();
+        // Each time, because a cluster's client may have connected to a node again.
+        server.leave_untouched().map_err(failed)?;
         let listing = listing(watch, &mut reader).map_err(failed)?;
         let update = Update::Listing(listing, Instant::now());
         if sender.send(Ok(update)).is_err() {
