@@ -8,15 +8,16 @@
 
 use std::io;
 
-/// The most bytes of all lines and texts of a reply. A server's DUMP ends at half of it.
+/// The most bytes of all lines and texts of a reply. A DUMP may have more, but few servers take even half of it back: a
+/// RESTORE ends at `proto-max-bulk-len`.
 const REPLY_BYTES: u64 = 1 << 30;
 /// The most elements of a reply, those of lists in lists included: a Top-K's list may have millions.
 const ELEMENTS: u64 = 1 << 23;
 /// The most bytes of a line, such as an error.
 const LINE_BYTES: usize = 1 << 20;
 
-/// The error of a reply that exceeds a bound.
-pub const EXCEEDED: &str = "a reply is larger than any that this program asks for";
+/// The error of a reply that exceeds a bound. It ends the connection.
+pub const EXCEEDED: &str = "a reply is larger than this program takes";
 /// The error of a reply that the client library may read in another way.
 pub const MALFORMED: &str = "a reply has a malformed length or end of line";
 

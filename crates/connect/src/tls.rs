@@ -134,6 +134,7 @@ fn identity(cert: &Path, key: &Path) -> Result<(CertifiedKey, ClientTlsConfig), 
 }
 
 /// Begins TLS on connections, with the certificates of the options.
+#[derive(Clone)]
 pub struct Connector {
     tls: TlsConnector,
     certificates: TlsCertificates,

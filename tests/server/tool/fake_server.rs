@@ -10,12 +10,12 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Reply, array, bulk, error, int, nil, ok};
+use crate::harness::{Reply, Server, array, bulk, error, int, nil, ok};
 use crate::support::primary::read_command;
 use crate::support::tables::rows;
 
 use super::list::keys;
-use super::run;
+use super::{run, url};
 
 /// The settings that advice depends on.
 const SETTINGS: [&str; 3] = [
@@ -100,6 +100,8 @@ struct Played {
     slots: Option<Reply>,
     /// The number of descriptions that are still refused because the cluster is down.
     down: AtomicUsize,
+    /// A key whose DUMP is larger than the program takes.
+    large: Option<&'static str>,
 }
 
 /// Starts a server with these keys and settings, and returns its address.
@@ -140,6 +142,10 @@ impl Played {
             let words: Vec<&str> = words.iter().map(|word| &word[..]).collect();
             if words.is_empty() {
                 return Ok(());
+            }
+            if words[0] == "DUMP" && self.large == Some(words[1]) {
+                stream.write_all(b"$2000000000\r\n")?;
+                continue;
             }
             stream.write_all(&encoded(&self.reply(&words)))?;
         }
@@ -218,7 +224,7 @@ pub fn scanned(replies: &'static [&'static str]) -> String {
 /// A server is not trusted with the program's memory and time.
 #[test]
 fn replies_without_bounds_end_a_run() {
-    let large = "a reply is larger than any that this program asks for";
+    let large = "a reply is larger than this program takes";
     for (replies, why) in [
         (&["$400000000000\r\n"][..], large),
         (&["*2000000000\r\n"], large),
@@ -451,6 +457,50 @@ fn keys_are_read_once_their_cluster_is_up_again() {
         (&items["a"]["items"], &items["b"]["items"]),
         (&1.into(), &2.into())
     );
+}
+
+/// The reply ends a connection, and other keys need another one.
+#[test]
+fn a_value_whose_dump_is_too_large_is_refused_alone() {
+    let to = Server::start();
+    let mut far = to.client();
+    far.ok("TOPK.RESERVE later 10");
+    let later = far.cmd("DUMP later");
+    let size = int(1 << 20);
+    let replying = |key: Key| {
+        let key = key.replying("MEMORY USAGE", size.clone());
+        key.replying("PEXPIRETIME", int(-1))
+    };
+    let from = Played {
+        keys: vec![
+            replying(key("large", "top 8")),
+            replying(key("later", "top 8").replying("DUMP", later)),
+        ],
+        large: Some("large"),
+        ..Played::default()
+    };
+    let from = serve_all(listen(), from.into());
+    for (command, outcome) in [("compare", "same"), ("move", "moved")] {
+        if command == "move" {
+            far.run("FLUSHALL");
+        } else {
+            far.ok("TOPK.RESERVE large 10");
+        }
+        let run = run(&[command, &from, &url(&to), "--json"]);
+        assert_eq!(run.status, 1, "{}", run.err);
+        let reported: Value = serde_json::from_str(&run.out).expect("it is JSON");
+        let large = &reported["keys"][0];
+        assert_eq!(
+            (&large["key"], &large["outcome"]),
+            (&"large".into(), &"refused".into())
+        );
+        let reason = format!("{from}: a reply is larger than this program takes");
+        assert_eq!(large["reason"], reason);
+        match command {
+            "move" => assert_eq!(reported["keys"][1]["outcome"], outcome),
+            _ => assert_eq!(reported["types"]["TopK-TYPE"][outcome], 1),
+        }
+    }
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub enum Fault {
     LoginRefused,
     /// The server did not reply.
     Lost(String),
+    /// The server replied with more than this program takes. That ended the connection.
+    TooLarge,
     /// The server replied with something that is of no use to this program.
     Unusable(String),
     /// The server no longer has the receipt of this name.
@@ -52,7 +54,8 @@ impl Fault {
         matches!(self, Self::Refused(text) if *text == error.to_string())
     }
 
-    /// Returns whether commands for other keys would fail as well. After OOM, one that needs less memory may not.
+    /// Returns whether commands for other keys would fail as well. After OOM, one that needs less memory may not; a smaller
+    /// value may not be too large.
     pub fn affects_all_keys(&self) -> bool {
         let codes = [
             "BUSY",
@@ -65,13 +68,19 @@ impl Fault {
             "READONLY",
             "WRONGPASS",
         ];
-        !matches!(self, Self::Refused(_) | Self::ReceiptGone(_)) || self.has_code_of(&codes)
+        let is_of_key = matches!(
+            self,
+            Self::Refused(_) | Self::ReceiptGone(_) | Self::TooLarge
+        );
+        !is_of_key || self.has_code_of(&codes)
     }
 
     /// Returns whether another attempt would fail as well, until somebody changes the server's settings or its program.
     pub fn needs_operator(&self) -> bool {
-        matches!(self, Self::LoginRefused | Self::Unusable(_))
-            || self.forbids_calls()
+        matches!(
+            self,
+            Self::LoginRefused | Self::TooLarge | Self::Unusable(_)
+        ) || self.forbids_calls()
             || self.has_code_of(&["NOAUTH", "WRONGPASS"])
     }
 
@@ -96,7 +105,7 @@ impl Fault {
             Self::Refused(text) => advice_on_refusal(text),
             Self::LoginRefused => Some(CHECK_LOGIN.into()),
             Self::Lost(_) => Some(RETRY.into()),
-            Self::Unusable(_) | Self::ReceiptGone(_) => None,
+            Self::TooLarge | Self::Unusable(_) | Self::ReceiptGone(_) => None,
         }
     }
 
@@ -153,6 +162,7 @@ impl fmt::Display for Fault {
         let text = match self {
             Self::Refused(text) | Self::Lost(text) | Self::Unusable(text) => text,
             Self::LoginRefused => "the server refuses user and password, or has none",
+            Self::TooLarge => EXCEEDED,
             Self::ReceiptGone(name) => &format!(
                 "the receipt {name} is gone: it expired, was deleted or evicted, or is on another server"
             ),
@@ -176,7 +186,7 @@ impl From<RedisError> for Fault {
         let text = error.to_string();
         // A connection that ends within a reply is an error of this kind, too.
         let is_invalid = error.kind() == ErrorKind::Parse && !text.contains("end of input")
-            || [EXCEEDED, MALFORMED].iter().any(|why| text.contains(why));
+            || text.contains(MALFORMED);
         if let Some(detail) = error.detail()
             && text.starts_with("Redis server refused to switch database")
         {
@@ -187,6 +197,7 @@ impl From<RedisError> for Fault {
         let errors = error.into_server_errors();
         match errors.as_deref().and_then(<[_]>::first) {
             Some((_, error)) => Self::from(error.clone()),
+            None if text.contains(EXCEEDED) => Self::TooLarge,
             None if is_invalid => Self::Unusable(text),
             None => Self::Lost(conversation::without_page(&text).to_owned()),
         }
@@ -257,7 +268,7 @@ mod tests {
             ),
             (cut, "Lost", None, false),
             (invalid, "Unusable", None, true),
-            (bounded(EXCEEDED), "Unusable", None, true),
+            (bounded(EXCEEDED), "TooLarge", None, true),
             (bounded(MALFORMED), "Unusable", None, true),
         ] {
             let text = error.to_string();

@@ -5,6 +5,7 @@
 mod connection;
 mod nodes;
 
+use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use redis::cluster_routing::{Route, SingleNodeRoutingInfo, SlotAddr};
 use redis::{Cmd, FromRedisValue, Value};
 use tokio::runtime::Runtime;
 
-use valkeybloom_connect::{Address, Place};
+use valkeybloom_connect::{Address, Connector, Place};
 use valkeybloom_near::slot;
 use valkeybloom_protocol::names::BF_INFO;
 
@@ -39,24 +40,27 @@ const SLOT_MOVE_PAUSE: Duration = Duration::from_millis(50);
 /// A server, or a cluster.
 pub struct Server {
     runtime: Runtime,
-    connection: Connection,
+    /// In a cell because a reply above the bounds ends a connection, and another one takes its place.
+    connection: RefCell<Connection>,
     address: Address,
+    connector: Option<Connector>,
 }
 
 impl Server {
     /// Connects to the server at an address like `redis://user:password@host:port/database`, or to its cluster.
     pub fn connect(address: &str, tls: &Tls) -> Result<Self> {
         let address = parse(address)?;
-        let tls = tls.connector(&address).map_err(Failure::new)?;
+        let connector = tls.connector(&address).map_err(Failure::new)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| Failure::new(error.to_string()))?;
-        let connection = runtime.block_on(Connection::open(&address, tls))?;
+        let connection = runtime.block_on(Connection::open(&address, connector.clone()))?;
         Ok(Self {
             runtime,
-            connection,
+            connection: RefCell::new(connection),
             address,
+            connector,
         })
     }
 
@@ -106,7 +110,7 @@ impl Server {
     }
 
     fn call_once(&self, commands: &[(&[u8], &Cmd)]) -> Vec<Result<Value, Fault>> {
-        let connection = self.connection.clone();
+        let connection = self.connection.borrow().clone();
         let at_once = match connection {
             Connection::Single(_) => commands.len().max(1),
             Connection::Cluster(_) => CLUSTER_CALLS,
@@ -114,7 +118,20 @@ impl Server {
         let calls = stream::iter(commands)
             .map(|(key, command)| connection.clone().call(primary_of(key), command))
             .buffered(at_once);
-        self.runtime.block_on(calls.collect())
+        let replies: Vec<_> = self.runtime.block_on(calls.collect());
+        let is_too_large = |reply: &Result<_, _>| matches!(reply, Err(Fault::TooLarge));
+        if replies.iter().any(is_too_large) {
+            self.reconnect();
+        }
+        replies
+    }
+
+    /// Replaces the connection. If that fails, the next call reports that the connection is lost.
+    fn reconnect(&self) {
+        let opening = Connection::open(&self.address, self.connector.clone());
+        if let Ok(connection) = self.runtime.block_on(opening) {
+            *self.connection.borrow_mut() = connection;
+        }
     }
 
     /// Calls a command of one or more words on each key, in parallel, and converts the replies.
@@ -164,8 +181,11 @@ impl Server {
         node: &SingleNodeRoutingInfo,
         command: &Cmd,
     ) -> Result<T, Fault> {
-        let call = self.connection.clone().call(node.clone(), command);
-        convert(self.runtime.block_on(call)?)
+        let connection = self.connection.borrow().clone();
+        convert(
+            self.runtime
+                .block_on(connection.call(node.clone(), command))?,
+        )
     }
 
     /// Keeps reads on this connection from changing the times at which keys were last used, where the server can do so:
@@ -179,8 +199,8 @@ impl Server {
     }
 
     /// Returns whether this is a cluster, whose client sends a command again if its reply is lost.
-    pub const fn is_cluster(&self) -> bool {
-        matches!(self.connection, Connection::Cluster(_))
+    pub fn is_cluster(&self) -> bool {
+        matches!(*self.connection.borrow(), Connection::Cluster(_))
     }
 
     /// Returns the number of the database.

@@ -193,8 +193,8 @@ fn drift_of_sketches_is_told_from_differences() {
     replay("drift.txt", &[&from, &to]);
 }
 
-/// A value of 48 MB that differs in a bit near the end; and counters and cuckoo filters that are too large for a
-/// DUMP.
+/// A value of 48 MB that differs in a bit near the end; and counters and cuckoo filters that are too large to be read
+/// beside others.
 #[test]
 fn large_values_are_compared_to_the_last_bit() {
     let [from, to] = [(); 2].map(|()| Server::start());
