@@ -299,6 +299,9 @@ impl Moving<'_> {
         if !dump::is_of_type(&payload, kind) {
             return Err(Stop::Changed);
         }
+        if let Some(obstacle) = self.pair.obstacle_of_length("its DUMP", payload.len()) {
+            return Ok(Some(refused(obstacle)));
+        }
         let mut restore = cmd("RESTORE");
         restore.arg(key).arg(expires_ms.unwrap_or(0));
         restore.arg(dump::for_any_server(&payload)).arg("ABSTTL");
@@ -354,6 +357,9 @@ impl Moving<'_> {
             let chunk = self.next_chunk(key, cursor, first.id.as_deref())?;
             if chunk.next == 0 {
                 break;
+            }
+            if let Some(obstacle) = pair.obstacle_of_length("a chunk of it", chunk.bytes.len()) {
+                return Err(refused(obstacle));
             }
             upload.chunk(chunk.next, &chunk.bytes).map_err(failed)?;
             self.bytes += chunk.bytes.len() as u64;

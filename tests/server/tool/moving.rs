@@ -144,7 +144,7 @@ fn every_kind_of_filter_is_moved() {
     population.is_unchanged(&mut near);
 }
 
-/// A filter of 64 MiB, and one that fits in no DUMP, by chunks.
+/// A filter of 64 MiB, and one whose DUMP fits in no RESTORE, by chunks.
 #[test]
 fn filters_of_any_size_are_moved() {
     let limit = "bf.bloom-filter-max-memory-usage 1gb";
@@ -166,6 +166,50 @@ fn filters_of_any_size_are_moved() {
         near.expect(&expires, far.cmd(&expires));
     }
     far.expect("DBSIZE", int(2));
+}
+
+/// A server closes the connection at an argument above its limit, so that no later key would be moved.
+#[test]
+fn a_value_above_the_targets_limit_of_an_argument_is_refused_alone() {
+    let [from, to] = [(); 2].map(|()| Server::with(&[("rdbcompression", "no")]));
+    let (mut near, mut far) = (from.client(), to.client());
+    near.ok("CF.RESERVE a-cuckoo 2000000");
+    near.ok("BF.RESERVE b-bloom 0.01 5000000 NONSCALING");
+    near.ok("BF.RESERVE c-large 0.01 20000000 NONSCALING");
+    near.ok("BF.RESERVE d-small 0.01 100");
+    far.ok("CONFIG SET proto-max-bulk-len 1mb");
+    let dump = near.cmd("DUMP a-cuckoo").as_bytes().len();
+    let mega = |bytes: usize| {
+        format!(
+            "{},{:03},{:03}",
+            bytes / 1_000_000,
+            bytes / 1000 % 1000,
+            bytes % 1000
+        )
+    };
+    let most = "and the target takes at most 1,048,576: raise its proto-max-bulk-len";
+    let of_dump = format!("its DUMP has {} bytes, {most}", mega(dump));
+    let of_chunk = format!("a chunk of it has 4,194,304 bytes, {most}");
+    for (options, reasons) in [
+        (&["--json", "--dry-run"][..], vec![&of_dump]),
+        (&["--json"], vec![&of_dump, &of_chunk, &of_chunk]),
+    ] {
+        let run = bring(&from, &to, options);
+        assert_eq!(run.status, 1, "{}", run.err);
+        let reported: Value = serde_json::from_str(&run.out).expect("it is JSON");
+        let keys = reported["keys"].as_array().expect("a list").iter();
+        let refused: Vec<_> = keys.filter_map(|key| key["reason"].as_str()).collect();
+        assert_eq!(refused, reasons);
+    }
+    far.expect("DBSIZE", int(1));
+    // If the user may not read the setting, the default counts.
+    far.ok("CONFIG SET proto-max-bulk-len 512mb");
+    far.ok("ACL SETUSER default -config");
+    let reported = bring(&from, &to, &["--verify", "--json"]).json();
+    assert_eq!(
+        [count(&reported, "moved"), count(&reported, "skipped")],
+        [3, 1]
+    );
 }
 
 /// The target dies while the second of three filters is on its way.
