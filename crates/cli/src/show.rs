@@ -3,16 +3,16 @@
 use std::io::{self, IsTerminal};
 
 use clap::Args;
-use redis::{FromRedisValue, cmd};
+use redis::{FromRedisValue, ToRedisArgs, cmd};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use super::existing::existing;
 use super::failure::{Failure, Result, shown};
 use super::family::Family;
-use super::held::columns::listed;
+use super::held::columns::{self, listed};
 use super::held::row::Row;
-use super::list::output::{self, shortened};
+use super::list::table::shortened;
 use super::list::terminal_width;
 use super::report::{double, grouped, print_json, print_line, print_rows, ratio, rounded};
 use super::server::{Server, Tls};
@@ -35,6 +35,14 @@ pub struct Show {
     key: String,
 }
 
+/// What a value holds besides its figures.
+#[derive(Default)]
+struct Contents {
+    /// The field of JSON, if there is one.
+    json: Option<(&'static str, Value)>,
+    lines: Vec<Line>,
+}
+
 /// A line of the contents.
 struct Line {
     /// What comes before the bar.
@@ -51,19 +59,16 @@ impl Show {
         let Some((family, row)) = existing(&server, &self.key)? else {
             return Err(Failure::new(server.missing_key(self.key.as_bytes())));
         };
-        let mut object = output::json(&row);
-        let lines = match family {
-            Family::Topk => self.top(&server, &mut object["top"])?,
-            Family::Tdigest if row.items != Some(0) => {
-                self.quantiles(&server, &mut object["quantiles"])?
-            }
-            Family::Tdigest => {
-                object["quantiles"] = json!([]);
-                Vec::new()
-            }
-            Family::Bloom | Family::Cuckoo | Family::Cms => Vec::new(),
+        let Contents { json: field, lines } = match family {
+            Family::Topk => self.top(&server)?,
+            Family::Tdigest => self.quantiles(&server, row.items == Some(0))?,
+            Family::Bloom | Family::Cuckoo | Family::Cms => Contents::default(),
         };
         if json {
+            let mut object = columns::json(&row);
+            if let Some((name, value)) = field {
+                object[name] = value;
+            }
             return print_json(object, Ok(()));
         }
         print_figures(&row);
@@ -73,52 +78,60 @@ impl Show {
     }
 
     /// Reads the list of a Top-K, the most frequent item first.
-    fn top(&self, server: &Server, json: &mut Value) -> Result<Vec<Line>> {
-        let list: Vec<(Option<Vec<u8>>, u64)> = self.read(server, "TOPK.LIST", &["WITHCOUNT"])?;
+    fn top(&self, server: &Server) -> Result<Contents> {
+        let list: Vec<(Option<Vec<u8>>, u64)> = self.read(server, "TOPK.LIST", "WITHCOUNT")?;
         // RedisBloom fills the list with nulls.
-        let list = list.into_iter();
-        let list = list.filter_map(|(item, count)| Some((shown(&item?).into_owned(), count)));
-        let list: Vec<(String, u64)> = list.collect();
-        let items = list.iter();
-        let items = items.map(|(item, count)| json!({ "item": item, "count": count }));
-        *json = items.collect();
-        let most = list.iter().map(|(_, count)| *count).max().unwrap_or(1);
-        let counts = aligned(list.iter().map(|(_, count)| grouped(*count)));
-        let lines = list.iter().zip(counts);
+        let listed = list.into_iter();
+        let listed = listed.filter_map(|(item, count)| Some((shown(&item?).into_owned(), count)));
+        let items: Vec<(String, u64)> = listed.collect();
+        let objects = items.iter();
+        let objects = objects.map(|(item, count)| json!({ "item": item, "count": count }));
+        let json = Some(("top", objects.collect()));
+        let most = items.iter().map(|(_, count)| *count).max().unwrap_or(1);
+        let numbers = aligned(items.iter().map(|(_, count)| grouped(*count)));
+        let lines = items.into_iter().zip(numbers);
         let lines = lines.map(|((item, count), numbers)| Line {
             numbers,
-            share: ratio(*count, most),
-            item: item.clone(),
+            share: ratio(count, most),
+            item,
         });
-        Ok(lines.collect())
+        Ok(Contents {
+            json,
+            lines: lines.collect(),
+        })
     }
 
-    /// Reads the quantiles of a t-digest. A bar is as long as a value is above the least, or above 0.
-    fn quantiles(&self, server: &Server, json: &mut Value) -> Result<Vec<Line>> {
-        let quantiles = QUANTILES.map(|quantile| quantile.to_string());
-        let quantiles = quantiles.each_ref().map(String::as_str);
-        let values: Vec<f64> = self.read(server, "TDIGEST.QUANTILE", &quantiles)?;
+    /// Reads the quantiles of a t-digest, of which an empty one has none. A bar is as long as a value is above the least, or above 0.
+    fn quantiles(&self, server: &Server, is_empty: bool) -> Result<Contents> {
+        let values: Vec<f64> = if is_empty {
+            Vec::new()
+        } else {
+            self.read(server, "TDIGEST.QUANTILE", &QUANTILES)?
+        };
         let pairs = QUANTILES.iter().zip(&values);
-        let pairs = pairs.map(|(quantile, value)| json!({ "quantile": quantile, "value": value }));
-        *json = pairs.collect();
+        let objects = pairs.map(|(share, value)| json!({ "quantile": share, "value": value }));
+        let json = Some(("quantiles", objects.collect()));
         let start = values.first().map_or(0.0, |least| least.min(0.0));
         let range = values.last().map_or(0.0, |most| most - start);
-        let shares = aligned(QUANTILES.map(|quantile| format!("{} %", quantile * 100.0)));
-        let numbers = shares.zip(aligned(values.iter().map(|value| six_digits(*value))));
-        let lines = values.iter().zip(numbers);
-        let lines = lines.map(|(value, (share, number))| Line {
-            numbers: share + "  " + &number,
+        let percentages = aligned(QUANTILES.map(|quantile| format!("{} %", quantile * 100.0)));
+        let numbers = aligned(values.iter().map(|value| six_digits(*value)));
+        let lines = values.iter().zip(percentages.iter().zip(numbers));
+        let lines = lines.map(|(value, (percentage, number))| Line {
+            numbers: format!("{percentage}  {number}"),
             share: (value - start) / range,
             item: String::new(),
         });
-        Ok(lines.collect())
+        Ok(Contents {
+            json,
+            lines: lines.collect(),
+        })
     }
 
     fn read<T: FromRedisValue>(
         &self,
         server: &Server,
         command: &str,
-        arguments: &[&str],
+        arguments: impl ToRedisArgs,
     ) -> Result<T> {
         let key = self.key.as_bytes();
         let read = server.query(key, cmd(command).arg(key).arg(arguments));
@@ -133,9 +146,7 @@ fn print_figures(row: &Row) {
     let mut figures: Vec<(String, String)> = figures.collect();
     if let Value::Object(details) = row.details.json() {
         let details = details.into_iter().filter(|(_, value)| !value.is_null());
-        figures.extend(details.map(|(name, value)| {
-            (name.replace('_', " "), figure(&value))
-        }));
+        figures.extend(details.map(|(name, value)| (name.replace('_', " "), figure(&value))));
     }
     print_rows(figures);
 }
@@ -188,10 +199,11 @@ pub fn bar(share: f64, width: usize) -> String {
 }
 
 /// Aligns texts on the right.
-fn aligned(texts: impl IntoIterator<Item = String>) -> impl Iterator<Item = String> {
+fn aligned(texts: impl IntoIterator<Item = String>) -> Vec<String> {
     let texts: Vec<String> = texts.into_iter().collect();
     let width = texts.iter().map(String::len).max().unwrap_or(0);
-    texts.into_iter().map(move |text| format!("{text:>width$}"))
+    let texts = texts.iter().map(|text| format!("{text:>width$}"));
+    texts.collect()
 }
 
 /// Rounds a value to six digits.
@@ -216,6 +228,19 @@ mod tests {
             (json!(true), "true"),
         ] {
             assert_eq!(figure(&value), text);
+        }
+    }
+
+    #[test]
+    fn values_have_six_digits() {
+        for (value, text) in [
+            (0.0, "0"),
+            (650.136_363, "650.136"),
+            (1e-5, "0.00001"),
+            (1.234_567_8e-6, "1.23457e-6"),
+            (-1e16, "-1e16"),
+        ] {
+            assert_eq!(six_digits(value), text);
         }
     }
 

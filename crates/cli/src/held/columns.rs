@@ -14,8 +14,10 @@ const UNKNOWN: &str = "-";
 /// A column.
 pub struct Column {
     pub title: &'static str,
-    /// The name in CSV and JSON.
-    pub field: &'static str,
+    /// The name in CSV and JSON; `None` for a column of `watch` alone.
+    pub field: Option<&'static str>,
+    /// Whether its values are texts, which are aligned on the left and sorted in ascending order.
+    pub is_text: bool,
     /// Whether tables leave it out if no row has a value.
     is_rare: bool,
     cell: fn(&Row) -> Option<Cell<'_>>,
@@ -40,7 +42,8 @@ const fn column(
 ) -> Column {
     Column {
         title,
-        field,
+        field: Some(field),
+        is_text: false,
         is_rare: false,
         cell,
     }
@@ -48,10 +51,19 @@ const fn column(
 
 /// The columns of `watch`.
 pub static WATCHED: [Column; 12] = [
-    column("key", "key", |row| Some(Text(&row.key))),
-    column("type", "type", |row| Some(Text(row.kind.as_bytes()))),
+    Column {
+        is_text: true,
+        ..column("key", "key", |row| Some(Text(&row.key)))
+    },
+    Column {
+        is_text: true,
+        ..column("type", "type", |row| Some(Text(row.kind.as_bytes())))
+    },
     column("items", "items", |row| row.items.map(Count)),
-    column("items/s", "", |row| Some(Double(row.change?, signed))),
+    Column {
+        field: None,
+        ..column("items/s", "", |row| Some(Double(row.change?, signed)))
+    },
     column("capacity", "capacity", |row| row.capacity.map(Count)),
     column("full %", "full", |row| Some(Double(row.full()?, percent))),
     column("rate", "error_rate", |row| {
@@ -71,18 +83,44 @@ pub static WATCHED: [Column; 12] = [
 
 /// Returns the columns of `list`, which does not know changes.
 pub fn listed() -> impl Iterator<Item = &'static Column> {
-    WATCHED.iter().filter(|column| !column.field.is_empty())
+    fields().map(|(_, column)| column)
+}
+
+/// Returns the columns of CSV and JSON, and their names there.
+fn fields() -> impl Iterator<Item = (&'static str, &'static Column)> {
+    WATCHED
+        .iter()
+        .filter_map(|column| Some((column.field?, column)))
+}
+
+/// Returns the first line of CSV, in the form of RFC 4180, without its end.
+pub fn csv_head() -> String {
+    let names: Vec<&str> = fields().map(|(name, _)| name).collect();
+    names.join(",")
+}
+
+/// Returns the line of a row in CSV, without its end.
+pub fn csv(row: &Row) -> String {
+    let cells: Vec<String> = listed().map(|column| column.csv(row)).collect();
+    cells.join(",")
+}
+
+/// Returns a row as JSON, with what only its type has.
+pub fn json(row: &Row) -> Value {
+    let mut object = row.details.json();
+    for (name, column) in fields() {
+        object[name] = column.json(row);
+    }
+    if row.idle_seconds.is_some() {
+        object["idle_seconds"] = row.idle_seconds.into();
+    }
+    object
 }
 
 impl Column {
     /// Returns the value of `--sort`.
     pub fn option(&self) -> String {
         self.title.trim_end_matches(" %").replace(' ', "-")
-    }
-
-    /// Returns whether its values are texts, which are aligned on the left and sorted in ascending order.
-    pub fn is_text(&self) -> bool {
-        ["key", "type"].contains(&self.title)
     }
 
     /// Returns whether a table of these rows has the column.
@@ -143,7 +181,7 @@ impl Cell<'_> {
 /// Sorts rows by a column: texts ascend and numbers descend, unless `reverse`. Rows without a value come last, and
 /// equal rows are in the order of their keys.
 pub fn sort(rows: &mut [Row], by: &Column, reverse: bool) {
-    let descends = by.is_text() == reverse;
+    let descends = by.is_text == reverse;
     rows.sort_by(|one, other| {
         let order = match ((by.cell)(one), (by.cell)(other)) {
             (Some(one), Some(other)) if descends => other.compare(&one),
@@ -188,4 +226,82 @@ fn time_left(ms: i64) -> String {
     let shown = largest.filter(|(count, _)| *count > 0);
     let shown = shown.map(|(count, unit)| format!("{count}{unit}"));
     shown.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_to_live_has_its_two_largest_units() {
+        for (ms, text) in [
+            (-1, "never"),
+            (0, "0s"),
+            (999, "0s"),
+            (1000, "1s"),
+            (59_999, "59s"),
+            (60_000, "1m"),
+            (3_661_000, "1h 1m"),
+            (3_601_000, "1h"),
+            (90_061_000, "1d 1h"),
+            (86_400_000, "1d"),
+        ] {
+            assert_eq!(time_left(ms), text, "{ms}");
+        }
+    }
+
+    #[test]
+    fn estimates_have_two_digits() {
+        for (rate, text) in [
+            (0.0, "0"),
+            (0.001_234, "0.0012"),
+            (1e-6, "0.000001"),
+            (3.21e-14, "3.2e-14"),
+        ] {
+            assert_eq!(estimate(rate), text);
+        }
+    }
+
+    #[test]
+    fn a_text_in_csv_is_quoted_if_it_must_be() {
+        // A key with a space has quotes of its own.
+        for (key, cell) in [("a", "a"), ("a,b", "\"a,b\""), ("a b", "\"\"\"a b\"\"\"")] {
+            let row = Row {
+                key: key.into(),
+                ..Row::default()
+            };
+            assert_eq!(WATCHED[0].csv(&row), cell);
+        }
+    }
+
+    #[test]
+    fn rows_are_sorted_by_any_column_and_then_by_key() {
+        let row = |key: &str, items, ttl_ms| Row {
+            key: key.into(),
+            items,
+            ttl_ms,
+            ..Row::default()
+        };
+        let all = [
+            row("c", Some(2), Some(-1)),
+            row("a", None, None),
+            row("d", Some(9), Some(5)),
+            row("b", Some(2), Some(70)),
+        ];
+        for (title, down, up) in [
+            ("key", "abcd", "dcba"),
+            ("items", "dbca", "bcda"),
+            ("ttl", "cbda", "dbca"),
+            ("bytes", "abcd", "abcd"),
+        ] {
+            let mut columns = WATCHED.iter();
+            let column = columns.find(|column| column.title == title);
+            for (reverse, expected) in [(false, down), (true, up)] {
+                let mut rows = all.clone();
+                sort(&mut rows, column.expect("a column"), reverse);
+                let keys = rows.iter().flat_map(|row| row.key.clone());
+                assert_eq!(keys.collect::<Vec<u8>>(), expected.as_bytes(), "{title}");
+            }
+        }
+    }
 }

@@ -1,15 +1,16 @@
 //! `valkeybloom list`: every filter and sketch of a server in one table.
 //!
 //! ```text
-//!   server → keys → held → writer, output  table, CSV, JSON
-//!                        → advice          what is worth doing
-//!                        → prometheus      metrics
+//!   server → keys → held → writer      table, with its sums; CSV, JSON
+//!                        → advice      what is worth doing
+//!                        → prometheus  metrics
 //! ```
 
 pub mod advice;
 pub mod order;
-pub mod output;
 pub mod prometheus;
+pub mod sums;
+pub mod table;
 mod writer;
 
 use std::io::{self, IsTerminal};

@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use super::advice::{self, Advice};
 use super::order::Order;
-use super::output::{self, Sums, Table};
+use super::sums::Sums;
+use super::table::Table;
 use crate::failure::{Failure, Result, shown};
-use crate::held::columns::{listed, sort};
+use crate::held::columns::{self, listed, sort};
 use crate::held::limits::Settings;
 use crate::held::row::Row;
 use crate::report::{print, print_line};
@@ -89,7 +90,7 @@ impl Writer {
                     };
                     self.table.head() + "\n"
                 }
-                Form::Csv => output::csv_head() + "\r\n",
+                Form::Csv => columns::csv_head() + "\r\n",
                 Form::Json => "{\"keys\":[".to_owned(),
             };
         }
@@ -103,9 +104,9 @@ impl Writer {
                     self.lines.extend(lines);
                     self.table.row(&row) + "\n"
                 }
-                Form::Csv => output::csv(&row) + "\r\n",
+                Form::Csv => columns::csv(&row) + "\r\n",
                 Form::Json => {
-                    let mut object = output::json(&row);
+                    let mut object = columns::json(&row);
                     if let Some(advice) = advice {
                         object["advice"] = advice.iter().map(Advice::json).collect();
                     }

@@ -8,7 +8,7 @@ use ratatui::widgets::Paragraph;
 
 use super::view::View;
 use crate::held::columns::WATCHED;
-use crate::list::output::{Table, shortened};
+use crate::list::table::{Table, shortened};
 
 /// The lines besides the rows: the sums, the titles, and the line at the bottom.
 const OTHER_LINES: usize = 3;
@@ -54,7 +54,7 @@ fn top(view: &View) -> String {
     let (Some(listing), Some(sums)) = (view.listing(), view.sums()) else {
         return format!("{}  reading…", view.address);
     };
-    let descends = view.sort.is_text() == view.reverse;
+    let descends = view.sort.is_text == view.reverse;
     let arrow = if descends { '↓' } else { '↑' };
     let order = format!("by {} {arrow}", view.sort.title);
     let matching = view.matching();

@@ -10,7 +10,7 @@ use crate::failure::shown;
 use crate::held::columns::{self, Column, WATCHED};
 use crate::held::read::Listing;
 use crate::held::row::Row;
-use crate::list::output::Sums;
+use crate::list::sums::Sums;
 use crate::report::double;
 
 /// The state of the screen.
