@@ -1,18 +1,12 @@
 //! One function for each command: parse, open, act, publish, reply.
 
-use std::borrow::Cow;
 use std::ffi::CStr;
 use std::ops::Range;
 
 use valkeybloom_protocol::cuckoo::error::{self, CuckooOption};
 use valkeybloom_protocol::cuckoo::{Insert, reserve as parse_reserve};
 use valkeybloom_protocol::error::Error;
-use valkeybloom_protocol::numerals::integer;
-use valkeybloom_protocol::words::CommandWords;
-use valkeybloom_sketches::cuckoo::wire::{self, HeaderError};
-use valkeybloom_sketches::cuckoo::{
-    ChunkError, Cuckoo, Limits, Params, Refusal, Shape, ValidOutline,
-};
+use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Params, Refusal, Shape, ValidOutline, wire};
 
 use crate::ffi::{Argument, Argv, Call, Ctx, Done, Reply, Str};
 use crate::keys::{Reader, Writer};
@@ -22,14 +16,14 @@ use super::settings;
 use super::value::OVERHEAD_BYTES;
 
 /// The event of a new object.
-const CREATED: &CStr = c"cuckoo.reserve";
+pub(super) const CREATED: &CStr = c"cuckoo.reserve";
 /// The event of an item added to an object.
 const ADDED: &CStr = c"cuckoo.add";
 /// The event of an item removed from an object.
 const REMOVED: &CStr = c"cuckoo.del";
 
 /// Returns the limits on a command: [`Limits::NONE`] if it was already executed elsewhere.
-fn limits_for(ctx: Ctx) -> Limits {
+pub(super) fn limits_for(ctx: Ctx) -> Limits {
     if ctx.must_obey() {
         Limits::NONE
     } else {
@@ -119,10 +113,10 @@ fn add_one(Call { ctx, keys, args }: Call, unless_present: bool) -> Done {
             items: 2..3,
             unless_present,
         };
-        let Some(outcomes) = add_to_new(ctx, writer, args, &addition, &params)? else {
-            return Ok(Reply::Null);
-        };
-        outcomes[0].map_err(error::refused)?
+        match add_to_new(ctx, writer, args, &addition, &params)? {
+            Created::WithItems(outcomes) => outcomes[0].map_err(error::refused)?,
+            Created::Empty => return Ok(Reply::Null),
+        }
     };
     Ok(Reply::Bool(added))
 }
@@ -150,19 +144,39 @@ type Outcomes = List<Result<bool, Refusal>>;
 /// The items that were added.
 type Items<'a> = List<Str<'a>>;
 
+/// What a command made of a key that did not exist.
+enum Created {
+    /// An object with those items that were not refused.
+    WithItems(Outcomes),
+    /// An empty object, because the command was already executed elsewhere, and added nothing there.
+    Empty,
+}
+
+/// The form in which CF.INSERT and CF.INSERTNX reply for each item.
+#[derive(Clone, Copy)]
+enum Form {
+    Boolean,
+    /// 1, 0, or -1 for a refused item.
+    Number,
+}
+
 /// `CF.INSERT key [CAPACITY n] [NOCREATE] ITEMS item [item ...]`
 pub fn insert(call: Call) -> Done {
-    let as_bool = call.ctx.is_resp3();
-    insert_items(call, false, as_bool)
+    let form = if call.ctx.is_resp3() {
+        Form::Boolean
+    } else {
+        Form::Number
+    };
+    insert_items(call, false, form)
 }
 
 /// `CF.INSERTNX key [CAPACITY n] [NOCREATE] ITEMS item [item ...]`
 pub fn insertnx(call: Call) -> Done {
     // RedisBloom replies in numbers, whatever the protocol.
-    insert_items(call, true, false)
+    insert_items(call, true, Form::Number)
 }
 
-fn insert_items(Call { ctx, keys, args }: Call, unless_present: bool, as_bool: bool) -> Done {
+fn insert_items(Call { ctx, keys, args }: Call, unless_present: bool, form: Form) -> Done {
     let request = Insert::parse(&args, settings::defaults(), grammar(ctx))?;
     let addition = Addition {
         items: request.items,
@@ -182,17 +196,15 @@ fn insert_items(Call { ctx, keys, args }: Call, unless_present: bool, as_bool: b
     } else {
         let params = request.create.ok_or(Error::NOT_FOUND)?;
         match add_to_new(ctx, writer, args, &addition, &params)? {
-            Some(outcomes) => outcomes,
-            None => return Ok(Reply::Null),
+            Created::WithItems(outcomes) => outcomes,
+            Created::Empty => return Ok(Reply::Null),
         }
     };
     ctx.reply_array(outcomes.len());
     for outcome in outcomes {
-        if as_bool {
-            ctx.reply_bool(outcome == Ok(true));
-        } else {
-            // -1 means that there was no room.
-            ctx.reply_integer(outcome.map_or(-1, i64::from));
+        match form {
+            Form::Boolean => ctx.reply_bool(outcome == Ok(true)),
+            Form::Number => ctx.reply_integer(outcome.map_or(-1, i64::from)),
         }
     }
     Ok(Reply::Sent)
@@ -220,15 +232,14 @@ fn add_each<'a>(
     Ok((outcomes, added))
 }
 
-/// Creates an object with items in it. On an error, the key is not created. Returns `None` if the command was already
-/// executed elsewhere, and left the object empty.
+/// Creates an object with items in it. On an error, the key is not created.
 fn add_to_new<'a>(
     ctx: Ctx<'a>,
     writer: Writer<'_, 'a, Cuckoo>,
     args: Argv<'a>,
     addition: &Addition,
     params: &Params,
-) -> Result<Option<Outcomes>, Error> {
+) -> Result<Created, Error> {
     let mut object = create(ctx, params)?;
     if settings::MAX_FILTERS.unsigned() == 1 {
         if !ctx.must_obey() {
@@ -236,11 +247,11 @@ fn add_to_new<'a>(
         }
         // RedisBloom creates the filter before it refuses the items, and replicates the command.
         store(writer, object, params, &[]);
-        return Ok(None);
+        return Ok(Created::Empty);
     }
     let (outcomes, added) = add_each(ctx, &mut object, args, addition)?;
     store(writer, object, params, &added);
-    Ok(Some(outcomes))
+    Ok(Created::WithItems(outcomes))
 }
 
 /// Treats a key of another type as missing, because `RedisBloom`'s errors do not distinguish the two.
@@ -313,60 +324,6 @@ pub fn debug(Call { ctx, keys, args }: Call) -> Done {
     );
     ctx.reply_bytes(line.as_bytes());
     Ok(Reply::Sent)
-}
-
-/// `CF.SCANDUMP key cursor`
-pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
-    let cursor = integer(args.word(2)).and_then(|cursor| u64::try_from(cursor).ok());
-    let cursor = cursor.ok_or(error::BAD_CURSOR)?;
-    let reader = Reader::<Cuckoo>::open(keys, key(&args));
-    let object = reader.existing()?;
-    let (next, bytes) = if object.items() == 0 {
-        (0, Cow::default())
-    } else if cursor == 0 {
-        (1, wire::write_header(object).into())
-    } else {
-        wire::chunk(object, cursor).ok_or(error::refused(Refusal::OutOfMemory))?
-    };
-    ctx.reply_array(2);
-    Reply::Count(next).send(ctx);
-    if bytes.is_empty() {
-        ctx.reply_null();
-    } else {
-        ctx.reply_bytes(&bytes);
-    }
-    Ok(Reply::Sent)
-}
-
-/// `CF.LOADCHUNK key cursor data`
-pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
-    let cursor = integer(args.word(2)).filter(|cursor| *cursor != 0);
-    let cursor = cursor.ok_or(error::BAD_CURSOR)?;
-    let data = args.string(3).bytes();
-    let mut writer = Writer::<Cuckoo>::open(keys, key(&args));
-    if cursor == 1 {
-        if let Some(stored) = writer.held()? {
-            // The first step of an upload may arrive twice, because its reply was lost.
-            let is_held = wire::write_header(stored.value()) == data;
-            return is_held.then_some(Reply::Ok).ok_or(Error::EXISTS);
-        }
-        let begun = wire::begin(data, &limits_for(ctx)).map_err(|fault| match fault {
-            HeaderError::Length => error::BAD_HEADER,
-            HeaderError::Numbers => error::BAD_CLAIM,
-            HeaderError::NoMemory => error::refused(Refusal::OutOfMemory),
-        });
-        writer.store_verbatim(begun?, CREATED);
-    } else {
-        // Negative cursors are past the end of any filter.
-        let cursor = u64::try_from(cursor).unwrap_or(u64::MAX);
-        let written = writer.update(|object| wire::load(object, cursor, data))?;
-        match written.ok_or(Error::NOT_FOUND)? {
-            Ok(()) => writer.publish_verbatim([]),
-            Err(ChunkError::Misplaced) => return Err(error::BAD_CHUNK),
-            Err(ChunkError::NoMemory) => return Err(error::refused(Refusal::OutOfMemory)),
-        }
-    }
-    Ok(Reply::Ok)
 }
 
 /// Stores a new object, which already holds these items, under the empty key. Every parameter is replicated, so

@@ -1,5 +1,6 @@
 //! Cuckoo filters in a server: their commands, keys, settings and values.
 
+mod chunks;
 mod commands;
 mod settings;
 mod table;

@@ -2,7 +2,7 @@
 
 use crate::ffi::{Arg, Command, entry};
 
-use super::commands;
+use super::{chunks, commands};
 
 /// The commands.
 pub const COMMANDS: &[Command] = &[
@@ -54,12 +54,12 @@ pub const COMMANDS: &[Command] = &[
     Command::reads(c"cf.info", entry!(commands::info, 2))
         .uncached()
         .summary(c"Returns the size, fill and parameters of a cuckoo filter."),
-    Command::reads(c"cf.scandump", entry!(commands::scandump, 3))
+    Command::reads(c"cf.scandump", entry!(chunks::scandump, 3))
         .uncached()
         .summary(c"Returns one chunk of a cuckoo filter, and the cursor of the next.")
         .complexity(c"O(S), where S is the size of the chunk.")
         .args(&[Arg::integer(c"cursor")]),
-    Command::adds(c"cf.loadchunk", entry!(commands::loadchunk, 4))
+    Command::adds(c"cf.loadchunk", entry!(chunks::loadchunk, 4))
         .slow()
         .summary(c"Restores a cuckoo filter chunk by chunk.")
         .complexity(c"O(S), where S is the size of the chunk.")

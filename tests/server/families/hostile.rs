@@ -154,6 +154,20 @@ fn forged_headers_are_refused() {
     assert_eq!(begin(&header([1, 2, 0, 32], [2, 20, 1])), ok());
 }
 
+/// An upload repeats its first step if the reply was lost. RedisBloom 2.2.0 to 2.2.10 ends headers with an address.
+#[test]
+fn a_header_may_arrive_again() {
+    let (_server, mut client) = Server::with_client();
+    let mut begin = |header: &[u8]| client.call(&[b"CF.LOADCHUNK", b"k", b"1", header]);
+    let short = header([5, 2, 0, 1], [2, 20, 1]);
+    let long = [&short[..], &[7; 8]].concat();
+    for header in [&long, &long, &short] {
+        assert_eq!(begin(header), ok(), "{} bytes", header.len());
+    }
+    let another = header([6, 2, 0, 1], [2, 20, 1]);
+    assert_eq!(begin(&another), error("ERR item exists"));
+}
+
 fn restore(client: &mut Client, value: &[u8]) -> Reply {
     let payload = Rdb(value.to_vec()).payload([9, 0]);
     client.restore("k", &payload)

@@ -131,8 +131,8 @@ pub fn header_of(object: &ValidOutline) -> Vec<u8> {
 
 const HEADER_BYTES: usize = 38;
 
-/// Size of the headers of `RedisBloom` 2.2.0 to 2.2.10: they end in an address of its process, in its logs too.
-const HEADER_BYTES_WITH_ADDRESS: usize = HEADER_BYTES + 8;
+/// Size of the address of its process with which `RedisBloom` 2.2.0 to 2.2.10 ends headers, in its logs too.
+const ADDRESS_BYTES: usize = 8;
 
 /// The reason that a header is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,11 +164,19 @@ pub fn begin(header: &[u8], limits: &Limits) -> Result<Cuckoo, HeaderError> {
     Cuckoo::claimed(&outline).ok_or(HeaderError::NoMemory)
 }
 
+/// Returns whether a header is that of an object, whether or not it ends in an address.
+pub fn is_header_of(object: &Cuckoo, header: &[u8]) -> bool {
+    without_address(header).is_some_and(|header| *header == *write_header(object))
+}
+
+/// Returns a header without its address, or `None` if it has another length.
+fn without_address(header: &[u8]) -> Option<&[u8; HEADER_BYTES]> {
+    let (header, rest) = header.split_first_chunk()?;
+    matches!(rest.len(), 0 | ADDRESS_BYTES).then_some(header)
+}
+
 fn read_header(header: &[u8]) -> Option<Outline> {
-    if ![HEADER_BYTES, HEADER_BYTES_WITH_ADDRESS].contains(&header.len()) {
-        return None;
-    }
-    let mut from = ByteCursor(header);
+    let mut from = ByteCursor(without_address(header)?);
     let mut long = || from.uint().ok();
     let (items, first_buckets, deletes, filters) = (long()?, long()?, long()?, long()?);
     let mut short = || Some(u64::from(u16::from_le_bytes(from.array().ok()?)));

@@ -106,7 +106,9 @@ impl Value {
     pub fn holds(&self, cursor: u64, bytes: &[u8]) -> bool {
         match self {
             Self::Partial(partial) => partial.holds(cursor, bytes),
-            Self::Complete(object) if cursor == 1 => header(object).is_some_and(|it| it == bytes),
+            Self::Complete(object) if cursor == 1 => {
+                header(object).is_some_and(|held| is_loaded_as(bytes, &held))
+            }
             Self::Complete(object) if object.tables().is_some() => {
                 let begin = Pieces::begin_of(bytes).and_then(|begin| begin.checked_add(1));
                 let held = begin.and_then(|begin| piece(object, begin));
@@ -118,6 +120,11 @@ impl Value {
             }
         }
     }
+}
+
+/// Returns whether loading a header leads to the held one. They differ where the header claims more items than fit.
+fn is_loaded_as(header: &[u8], held: &[u8]) -> bool {
+    header == held || Partial::new(header).is_ok_and(|loaded| *loaded.header == *held)
 }
 
 /// Returns whether these bytes, which end at `cursor`, are among the cells of one filter.
@@ -376,7 +383,7 @@ impl Partial {
     /// Returns whether these bytes, the header or a chunk that ends at `cursor`, were loaded already.
     fn holds(&self, cursor: u64, bytes: &[u8]) -> bool {
         match &self.rest {
-            _ if cursor == 1 => *self.header == *bytes,
+            _ if cursor == 1 => is_loaded_as(bytes, &self.header),
             Loading::Cells(cells) => are_at(cells.each(), cursor, bytes),
             Loading::Pieces(pieces) => {
                 let all = pieces.all();

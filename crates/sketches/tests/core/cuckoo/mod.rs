@@ -210,6 +210,15 @@ fn a_header_may_end_in_an_address() {
         assert_eq!(wire::load(&mut loaded, cursor, chunk), Ok(()));
     }
     assert_eq!(fields_of(&loaded).0, fields_of(&object).0);
+    for length in 0..=header.len() {
+        let is_header = wire::is_header_of(&loaded, &header[..length]);
+        assert_eq!(is_header, [38, 46].contains(&length), "{length}");
+    }
+    header[0] ^= 1;
+    assert!(
+        !wire::is_header_of(&loaded, &header),
+        "another number of items"
+    );
 }
 
 #[test]

@@ -119,6 +119,29 @@ fn a_saturated_object_counts_up_to_its_capacity() {
     }
 }
 
+/// Older versions of RedisBloom count more items than the capacity. Such a header is held once it is loaded.
+#[test]
+fn a_header_may_claim_more_items_than_fit() {
+    let (object, header) = of_one_item();
+    let cells = bitmaps(&object);
+    // The items are in the first 8 bytes, and from byte 16 on of the link, which follows 20 bytes.
+    let claiming = |items: u64| {
+        let mut header = header.clone();
+        header[..8].copy_from_slice(&items.to_le_bytes());
+        header[36..44].copy_from_slice(&items.to_le_bytes());
+        header
+    };
+    let mut partial = begin_partial(&claiming(1000)).unwrap();
+    let cursor = 1 + cells.len() as u64;
+    let complete = partial.load(cursor, &cells).unwrap().unwrap();
+    for value in [Value::Partial(partial.into()), Value::Complete(complete)] {
+        for (items, is_held) in [(99, false), (100, true), (1000, true)] {
+            assert_eq!(value.holds(1, &claiming(items)), is_held, "{items}");
+        }
+        assert!(!value.holds(1, &header[1..]));
+    }
+}
+
 /// Requires that RedisBloom's loader accepts the fields of an object.
 #[track_caller]
 fn redisbloom_reads(fields: &Stream) {
