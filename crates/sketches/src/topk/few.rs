@@ -81,3 +81,60 @@ impl Few {
         self.fingerprints = place(std::mem::take(&mut self.fingerprints));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::slots::Listed;
+    use super::*;
+
+    /// Returns an index and slots with these items, their fingerprints, and the places of their entries in the heap.
+    fn of(listed: &[(&[u8], u32, u32)]) -> (Few, Slots) {
+        let most = u32::try_from(listed.len()).expect("a short list");
+        let mut few = Few::new(most).expect("memory");
+        let mut slots = Slots::new(most).expect("memory");
+        for &(item, fingerprint, at) in listed {
+            slots.reserve().expect("memory");
+            let listed = Listed {
+                item: item.into(),
+                fingerprint,
+                at,
+            };
+            few.set(slots.push(listed), fingerprint);
+        }
+        (few, slots)
+    }
+
+    /// Lanes after the last slot hold zeros, and so do those of slots that are not in use yet.
+    #[test]
+    fn unused_lanes_are_no_items_with_the_fingerprint_0() {
+        let (few, slots) = of(&[(b"a", 7, 0), (b"zero", 0, 1), (b"b", 9, 2)]);
+        assert_eq!(few.memory_bytes(), (GROUP * BYTES) as u64);
+        assert_eq!(few.find(b"zero", 0, &slots), Some(1));
+        assert_eq!(few.find(b"other", 0, &slots), None);
+        let empty = Slots::new(Few::MOST).expect("memory");
+        let few = Few::new(Few::MOST).expect("memory");
+        assert_eq!(few.find(b"", 0, &empty), None);
+    }
+
+    #[test]
+    fn items_with_equal_fingerprints_are_told_apart_in_all_groups() {
+        let items: Vec<[u8; 1]> = (0..20).map(|item| [item]).collect();
+        let listed: Vec<(&[u8], u32, u32)> = (0..)
+            .zip(&items)
+            .map(|(at, item)| (&item[..], 5, at))
+            .collect();
+        let (few, slots) = of(&listed);
+        for (slot, item) in (0..).zip(&items) {
+            assert_eq!(few.find(item, 5, &slots), Some(slot));
+            assert_eq!(few.find(item, 6, &slots), None);
+        }
+    }
+
+    #[test]
+    fn of_equal_items_the_last_in_the_heap_is_found() {
+        for (places, slot) in [([4, 9, 2], 1), ([9, 4, 2], 0), ([2, 4, 9], 2)] {
+            let (few, slots) = of(&places.map(|at| (&b"a"[..], 5, at)));
+            assert_eq!(few.find(b"a", 5, &slots), Some(slot), "{places:?}");
+        }
+    }
+}

@@ -37,6 +37,15 @@ const ENTRY_BYTES: usize = 24;
 /// The highest bit of the first entry's address, if it is the number of collisions.
 const IS_NUMBER: u64 = 1 << 63;
 
+/// Returns the reason that a stored shape is refused, in words for a log.
+pub const fn reason(fault: Fault) -> &'static str {
+    match fault {
+        Fault::K | Fault::Width | Fault::Cells => "size out of range",
+        Fault::Depth => "depth out of range",
+        Fault::Decay => "decay out of range",
+    }
+}
+
 /// Reads the fields in RDB of an encoding version. The list's index gets the seed of
 /// [`TopK::new`](super::TopK::new).
 ///
@@ -47,11 +56,7 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead, seed: Seed) -> Result<Top
         return Err(DecodeError::UnsupportedVersion);
     }
     let [k, width, depth] = [from.uint()?, from.uint()?, from.uint()?];
-    let shape = Shape::new(k, width, depth, from.double()?).map_err(|fault| match fault {
-        Fault::K | Fault::Width | Fault::Cells => "size out of range",
-        Fault::Depth => "depth out of range",
-        Fault::Decay => "decay out of range",
-    })?;
+    let shape = Shape::new(k, width, depth, from.double()?).map_err(reason)?;
     let cells = string(from, shape.cells(), PAIR_BYTES)?;
     let heap = string(from, k, ENTRY_BYTES)?;
     let mut list = List::new(shape.k(), seed).ok_or(DecodeError::NoMemory)?;
