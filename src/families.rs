@@ -4,7 +4,7 @@ use crate::bloom;
 use crate::cms;
 use crate::cuckoo;
 use crate::family::Family;
-use crate::ffi::{self, Bundle, Command, Ctx, InfoWriter};
+use crate::ffi::{self, Bundle, Command, InfoWriter, server};
 use crate::settings::Setting;
 use crate::sums::{self, InfoSection};
 use crate::tdigest;
@@ -67,7 +67,7 @@ pub fn log_left_out() {
     });
     let names: Vec<_> = names.collect();
     if !names.is_empty() {
-        Ctx::log_warning(&format!(
+        server::log_warning(&format!(
             "families that are not loaded: {}. If the data has their values or commands, loading stops there: \
              add the family to bf.families",
             names.join(", ")

@@ -15,7 +15,7 @@ use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::Refusal;
 use valkeybloom_sketches::{Cursor, Feed, Lost};
 
-use crate::ffi::{self, Ctx, bytes_given};
+use crate::ffi::{self, bytes_given, server};
 use crate::readers::{Client, Readers};
 use crate::sums;
 
@@ -59,7 +59,7 @@ impl FeedSlot {
         id &= !OPEN;
         // The feed of another value may have the id that was drawn.
         while id == 0 || is_open != feeds.contains_key(&id) {
-            (id, is_open) = (u64::from_le_bytes(Ctx::random_bytes()) & !OPEN, false);
+            (id, is_open) = (u64::from_le_bytes(server::random_bytes()) & !OPEN, false);
             self.0.store(id, Relaxed);
         }
         id
@@ -122,7 +122,7 @@ impl FeedSlot {
         let mut table = table();
         let id = self.current_id(&table.feeds);
         if let Some(open) = table.feeds.get_mut(&id) {
-            open.read_ms = Ctx::now_ms();
+            open.read_ms = server::now_ms();
         }
         id
     }
@@ -138,7 +138,7 @@ impl FeedSlot {
         let open = match table.feeds.entry(id) {
             Entry::Occupied(found) => found.into_mut(),
             // Reading is allowed when memory is out, but it must not take any.
-            Entry::Vacant(_) if Ctx::memory_is_out() => return Err(Error::MAXMEMORY),
+            Entry::Vacant(_) if server::memory_is_out() => return Err(Error::MAXMEMORY),
             Entry::Vacant(place) => {
                 self.0.store(id | OPEN, Relaxed);
                 place.insert(Box::new(OpenFeed {
@@ -236,7 +236,7 @@ struct OpenFeed {
 impl OpenFeed {
     /// Notes a read by a client.
     fn note(&mut self, client: Client) {
-        self.read_ms = Ctx::now_ms();
+        self.read_ms = server::now_ms();
         self.readers.note(client, self.read_ms);
         self.update_sums();
     }
@@ -287,7 +287,7 @@ fn table() -> MutexGuard<'static, Table> {
 
 /// Ends the feeds that nobody has read lately, and forgets readers that are gone. Sweeps again later if feeds are left.
 fn sweep() {
-    let now_ms = Ctx::now_ms();
+    let now_ms = server::now_ms();
     let table = &mut *table();
     let (mut idle, mut next) = (Vec::new(), None);
     let begin = table.next_sweep.unwrap_or(0);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use crate::ffi::{Argv, Ctx, Str};
+use crate::ffi::{Argv, Ctx, Str, server};
 use crate::settings::has_redisbloom_rules;
 use valkeybloom_protocol::error::{Error, Field};
 use valkeybloom_protocol::words::{CommandWords, Grammar, Origin};
@@ -72,7 +72,7 @@ pub fn grammar(ctx: Ctx) -> Grammar {
 /// # Errors
 /// The end does not fit an `i64`.
 pub fn expiry(ttl_ms: u64) -> Result<i64, Error> {
-    let at_ms = Ctx::now_ms().checked_add(ttl_ms);
+    let at_ms = server::now_ms().checked_add(ttl_ms);
     let at_ms = at_ms.and_then(|ms| i64::try_from(ms).ok());
     at_ms.ok_or(Error::Bad(Field::TTL))
 }

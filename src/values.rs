@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::family::Family;
 use crate::feeds::FeedSlot;
 use crate::ffi::{
-    AofWriter, Ctx, Defrag, Digest, FORMS_MAX, Form, NativeType, RdbReader, RdbWriter, TypeHandle,
-    bytes_given_for,
+    AofWriter, Defrag, Digest, FORMS_MAX, Form, NativeType, RdbReader, RdbWriter, TypeHandle,
+    bytes_given_for, server,
 };
 use crate::meter;
 use crate::mover::{self, Mover};
@@ -188,7 +188,7 @@ impl<V: Family> NativeType for Stored<V> {
 
     fn load(from: &mut RdbReader, form: usize, version: i32) -> Result<Self, String> {
         let value = V::load(from, form, version).and_then(|value| match value.beyond_limits() {
-            Some(what) if Ctx::loads_for_client() => Err(what.into()),
+            Some(what) if server::loads_for_client() => Err(what.into()),
             _ => Ok(value),
         });
         value.map(Self::new).map_err(|error| error.to_string())

@@ -13,7 +13,7 @@ use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::{Added, Refusal};
 use valkeybloom_sketches::{Answers, Receipt, Resize};
 
-use crate::ffi::{Access, Argument, Argv, Ctx, Keyspace, Str, Text};
+use crate::ffi::{Access, Argument, Argv, Keyspace, Str, Text, server};
 use crate::keys::{Change, EXPIRE};
 use crate::request::{List, reserved};
 
@@ -200,7 +200,7 @@ impl Expiry {
         if ttl_ms == 0 {
             return held_ms.map_or(Self::Stays, |_| Self::Never);
         }
-        let least = Ctx::now_ms().saturating_add(ttl_ms);
+        let least = server::now_ms().saturating_add(ttl_ms);
         let most = least.saturating_add(ttl_ms / 16);
         let is_right = |at_ms: i64| (least..=most).contains(&at_ms.cast_unsigned());
         if held_ms.is_some_and(is_right) {

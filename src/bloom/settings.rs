@@ -4,7 +4,7 @@ use valkeybloom_protocol::bloom::{Defaults, InfoFields};
 use valkeybloom_sketches::bloom::{Growth, Limits, Params, Tightening};
 use valkeybloom_sketches::{MAX_CAPACITY, Seed};
 
-use crate::ffi::Ctx;
+use crate::ffi::server;
 use crate::settings::{Setting, maker, memory_limits};
 
 static CAPACITY: Setting = Setting::integer(c"bloom-capacity", 100_000, &(1..=MAX_CAPACITY))
@@ -65,7 +65,7 @@ pub fn receipt_ttl_ms() -> u64 {
 /// Returns the seed of a new object.
 pub fn new_seed() -> Seed {
     if RANDOM_SEED.is_on() {
-        Seed::new(Ctx::random_bytes())
+        Seed::new(server::random_bytes())
     } else {
         Seed::FIXED
     }

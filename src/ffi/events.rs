@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use valkey_module::raw;
 
 use super::api::{accepted, call};
-use super::context::{Ctx, IMPORTS};
+use super::context::Ctx;
+use super::server::IMPORTS;
 
 /// Called before a file, a log or a full resync is read.
 static ON_LOADING: OnceLock<fn()> = OnceLock::new();

@@ -11,7 +11,7 @@ use super::info::WriteInfo;
 use super::setting::Setting;
 use super::string::{Argv, RawArgc, RawArgv};
 use super::value::Form;
-use super::{allocator, api, context, events, info, registration, setting};
+use super::{allocator, api, context, events, info, registration, server, setting};
 
 /// The module: its name, its parts and its callbacks.
 pub struct Module {
@@ -81,13 +81,13 @@ pub fn load_module(module: &Module, ctx: Ctx, words: RawArgv, count: RawArgc) ->
         // Without a log, nothing can be said.
         if name != "RedisModule_Log" {
             let module = module.name;
-            Ctx::log_warning(&format!("{module:?} not loaded: the server has no {name}"));
+            server::log_warning(&format!("{module:?} not loaded: the server has no {name}"));
         }
         return ERR;
     }
     if status != OK {
         // Only a name that is taken is refused once the table is filled.
-        Ctx::log_warning(&format!(
+        server::log_warning(&format!(
             "{:?} not loaded: the server has a module of this name. It is RedisBloom, or this one twice",
             module.name
         ));
@@ -96,7 +96,7 @@ pub fn load_module(module: &Module, ctx: Ctx, words: RawArgv, count: RawArgc) ->
     allocator::TRY_CALLOC.look_up();
     context::MUST_OBEY.look_up();
     VALKEY_OPTIONS.look_up();
-    std::panic::set_hook(Box::new(|panic| Ctx::log_warning(&panic.to_string())));
+    std::panic::set_hook(Box::new(|panic| server::log_warning(&panic.to_string())));
     let args = if count.get() == 0 {
         Argv::NONE
     } else {
@@ -106,7 +106,7 @@ pub fn load_module(module: &Module, ctx: Ctx, words: RawArgv, count: RawArgc) ->
     match register(module, ctx, args) {
         Ok(()) => OK,
         Err(what) => {
-            Ctx::log_warning(&format!("{:?} not loaded: {what}", module.name));
+            server::log_warning(&format!("{:?} not loaded: {what}", module.name));
             // SAFETY: only `set_info_alias` takes a copy before this, and it drops the copy before it returns.
             unsafe { context::free_detached() };
             ERR
@@ -139,7 +139,7 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
             .and_then(|()| registration::register(ctx, bundle.name, bundle.commands));
         match registered {
             Err(why) if bundle.yields => {
-                Ctx::log_warning(&format!("left to another module: {why}"));
+                server::log_warning(&format!("left to another module: {why}"));
             }
             done => done?,
         }

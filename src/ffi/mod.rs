@@ -6,7 +6,7 @@
 //! The files form layers, and each layer uses only those above it in this list:
 //!
 //! - `api` calls a function of the server.
-//! - `allocator`, `string`, `context`, `stream` and `defrag` wrap objects and functions of the server.
+//! - `allocator`, `string`, `context`, `server`, `stream` and `defrag` wrap objects and functions of the server.
 //! - `timer` calls functions later.
 //! - `reply` is what a command replies.
 //! - `replication` publishes a command's changes.
@@ -36,6 +36,7 @@ mod positions;
 mod registration;
 mod replication;
 mod reply;
+pub mod server;
 mod setting;
 mod stream;
 mod string;

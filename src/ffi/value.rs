@@ -9,6 +9,7 @@ use valkey_module::raw;
 use super::api::call;
 use super::context::Ctx;
 use super::defrag::Defrag;
+use super::server;
 use super::setting::Setting;
 use super::stream::{AofWriter, Digest, RdbReader, RdbWriter};
 
@@ -183,7 +184,7 @@ unsafe extern "C" fn rdb_load<T: NativeType, const FORM: usize>(
     match T::load(&mut RdbReader(io), FORM, version) {
         Ok(value) => into_server(value),
         Err(error) => {
-            Ctx::log_warning(&format!(
+            server::log_warning(&format!(
                 "loading a {:?} failed: {error}",
                 T::FORMS[FORM].name
             ));

@@ -9,7 +9,7 @@ use valkeybloom_protocol::tdigest::{self as request, Merge, error};
 use valkeybloom_protocol::words::CommandWords;
 use valkeybloom_sketches::tdigest::{Compressed, Compression, Refusal};
 
-use crate::ffi::{Argv, Call, Ctx, Done, Keyspace, Reply};
+use crate::ffi::{Argv, Call, Ctx, Done, Keyspace, Reply, server};
 use crate::keys::{Reader, Readers, Writer};
 use crate::request::{grammar, key};
 use crate::settings::piece_limit;
@@ -209,7 +209,7 @@ pub fn byrevrank(call: Call) -> Done {
 
 /// Queries a digest. Its sorted nodes are kept for further queries, unless the server may use no more memory.
 fn query<R>(digest: &TDigest, ask: impl FnOnce(Compressed) -> R) -> Result<R, Error> {
-    let answer = if Ctx::memory_is_out() {
+    let answer = if server::memory_is_out() {
         digest.compressed_once(ask)
     } else {
         digest.compressed().map(ask)

@@ -8,7 +8,7 @@ use valkeybloom_sketches::{DecodeError, RdbWrite, Relocate};
 pub use valkeybloom_sketches::tdigest::TDigest;
 
 use crate::family::{Family, Whole};
-use crate::ffi::{Ctx, Form, RdbReader};
+use crate::ffi::{Form, RdbReader, server};
 use crate::sums::{InfoSection, Totals};
 use crate::values::Stored;
 
@@ -22,7 +22,7 @@ static MENDED: AtomicU64 = AtomicU64::new(0);
 pub fn log_mended() {
     let count = MENDED.swap(0, Relaxed);
     if count > 0 {
-        Ctx::log_warning(&format!(
+        server::log_warning(&format!(
             "mended t-digests whose means were infinite or not numbers: {count}"
         ));
     }
@@ -49,7 +49,7 @@ impl Family for TDigest {
         let wire::Loaded { digest, is_mended } = wire::load_rdb(version, from)?;
         if is_mended {
             MENDED.fetch_add(1, Relaxed);
-            if !Ctx::is_loading() {
+            if !server::is_loading() {
                 log_mended();
             }
         }

@@ -8,17 +8,20 @@ use valkeybloom_sketches::{DecodeError, RdbWrite, Relocate, Seed};
 pub use valkeybloom_sketches::topk::TopK;
 
 use crate::family::{Family, Whole};
-use crate::ffi::{Ctx, Form, RdbReader};
+use crate::ffi::{Form, RdbReader, server};
 use crate::sums::{InfoSection, Totals};
 use crate::values::Stored;
 
 /// The bytes that a key's value takes in addition to its object.
 pub const OVERHEAD_BYTES: u64 = Stored::<TopK>::PLANNED_BYTES - TopK::BASE_BYTES;
 
+/// The cells, the heap, the search, and the slots' table with a first chunk.
+const ALLOCATIONS_BESIDE_ITEMS: u64 = 5;
+
 /// Returns the seed of all lists' indexes, a secret of this process.
 pub fn seed() -> Seed {
     static SEED: OnceLock<Seed> = OnceLock::new();
-    *SEED.get_or_init(|| Seed::new(Ctx::random_bytes()))
+    *SEED.get_or_init(|| Seed::new(server::random_bytes()))
 }
 
 impl Whole for TopK {}
@@ -43,8 +46,7 @@ impl Family for TopK {
     }
 
     fn beyond_limits(&self) -> Option<&'static str> {
-        let fault = self.shape().within_limits().err();
-        fault.map(|_| "depth out of range")
+        self.shape().within_limits().err().map(wire::reason)
     }
 
     fn write(&self, to: &mut impl RdbWrite) {
@@ -57,7 +59,7 @@ impl Family for TopK {
     }
 
     fn allocations(&self) -> u64 {
-        u64::from(self.listed()) + 5
+        u64::from(self.listed()) + ALLOCATIONS_BESIDE_ITEMS
     }
 
     #[inline]

@@ -24,7 +24,7 @@ use crate::bloom::keys::{self, Creation, Writer};
 use crate::bloom::receipts::{self, KnownAnswers, PendingAnswers, Place};
 use crate::bloom::settings;
 use crate::feeds::FeedSlot;
-use crate::ffi::{Argv, Call, Ctx, Done, Keyspace, Reply, Str};
+use crate::ffi::{Argv, Call, Ctx, Done, Keyspace, Reply, Str, server};
 use crate::request::{List, expiry, item, items, key, origin, reserved};
 use crate::settings::maker;
 
@@ -272,7 +272,7 @@ impl<'a> Addition<'a> {
         }
         let window = shape.window();
         // An object without periods needs no time, so the clock is not read.
-        let at_ms = window.map(|_| at_ms.unwrap_or_else(Ctx::now_ms));
+        let at_ms = window.map(|_| at_ms.unwrap_or_else(server::now_ms));
         let now_ms = at_ms.unwrap_or(0);
         let moment = Moment {
             at_ms,

@@ -10,7 +10,7 @@ use crate::bloom::keys::{self, Reader};
 use crate::bloom::settings;
 use crate::bloom::value::memory_bytes;
 use crate::feeds::FeedSlot;
-use crate::ffi::{Call, Ctx, Done, Reply};
+use crate::ffi::{Call, Done, Reply, server};
 use crate::request::key;
 use crate::settings::error_for;
 
@@ -47,7 +47,7 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
 fn field_value(object: &Object, feed: &FeedSlot, shape: &Shape, field: InfoField) -> Option<Reply> {
     let (params, window) = (shape.params, shape.window());
     let scaling = params.growth != Growth::Fixed;
-    let now = Ctx::now_ms;
+    let now = server::now_ms;
     Some(match field {
         InfoField::Capacity => Reply::Count(object.capacity()),
         InfoField::Size => Reply::Count(reported_bytes(object)),
@@ -87,7 +87,7 @@ pub fn debug(Call { ctx, keys, args }: Call) -> Done {
     let object = reader.existing()?;
     // Reply line by line, because there may be a thousand filters.
     ctx.reply_array(1 + object.filters().count() + object.parts_in_use().count());
-    ctx.reply_bytes(format!("size:{}", object.items(Ctx::now_ms)).as_bytes());
+    ctx.reply_bytes(format!("size:{}", object.items(server::now_ms)).as_bytes());
     let rate_text = match Dialect::of(object) {
         Dialect::RedisBloom => six_digits,
         _ => double_text,

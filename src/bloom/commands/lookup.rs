@@ -10,7 +10,7 @@ use valkeybloom_sketches::bloom::{Object, Refusal};
 
 use crate::bloom::keys::Reader;
 use crate::bloom::value::require_counters;
-use crate::ffi::{Argv, Call, Ctx, Done, Reply};
+use crate::ffi::{Argv, Call, Done, Reply, server};
 use crate::request::{item, items, key};
 
 /// `BF.EXISTS key item`
@@ -18,7 +18,7 @@ pub fn exists(Call { keys, args, .. }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let object = reader.object()?;
     Ok(Reply::Bool(object.is_some_and(|object| {
-        object.contains(item(&args), Ctx::now_ms)
+        object.contains(item(&args), server::now_ms)
     })))
 }
 
@@ -31,7 +31,7 @@ pub fn mexists(Call { ctx, keys, args }: Call) -> Done {
         None => (2..args.len()).for_each(|_| ctx.reply_bool(false)),
         Some(object) => {
             let items = items(args, 2..args.len());
-            object.contains_each(items, Ctx::now_ms, |found| ctx.reply_bool(found));
+            object.contains_each(items, server::now_ms, |found| ctx.reply_bool(found));
         }
     }
     Ok(Reply::Sent)
@@ -52,7 +52,7 @@ pub fn missing(Call { keys, args, .. }: Call) -> Done {
 fn missing_of(object: &Object, args: Argv) -> Result<u64, Error> {
     let (mut missing, mut index, mut room) = (Vec::new(), 2, Ok(()));
     let given = items(args, 2..args.len());
-    object.contains_each_hashed(given, Ctx::now_ms, |hash, found| {
+    object.contains_each_hashed(given, server::now_ms, |hash, found| {
         if !found && room.is_ok() {
             room = missing.try_reserve(1);
             if room.is_ok() {
@@ -100,6 +100,6 @@ pub fn count(Call { keys, args, .. }: Call) -> Done {
 pub fn card(Call { keys, args, .. }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let object = reader.object()?;
-    let items = object.map_or(0, |object| object.items(Ctx::now_ms));
+    let items = object.map_or(0, |object| object.items(server::now_ms));
     Ok(Reply::Count(items))
 }

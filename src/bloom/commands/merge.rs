@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::bloom::keys::{self, Readers, Writer};
-use crate::ffi::{Argv, Call, Ctx, Done, Keyspace, Reply, Str};
+use crate::ffi::{Argv, Call, Ctx, Done, Keyspace, Reply, Str, server};
 use valkeybloom_protocol::bloom::{Maker, Moment};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::{Limits, Object, Refusal};
@@ -52,7 +52,7 @@ fn try_merge<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) -> Resul
     // Only the primary reads the clock; it replicates the time.
     let mut windows = sources.iter().map(|object| object.shape().window());
     let has_window = windows.any(|window| window.is_some());
-    let at_ms = (has_window && !ctx.must_obey()).then(Ctx::now_ms);
+    let at_ms = (has_window && !ctx.must_obey()).then(server::now_ms);
     // Sources are set back with the clock first, because replicas merge them without it.
     if at_ms.is_some_and(|at_ms| sources.iter().any(|object| object.is_ahead(at_ms))) {
         for name in std::iter::once(key(&args)).chain(others.iter().copied()) {

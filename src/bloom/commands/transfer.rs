@@ -9,7 +9,7 @@ use valkeybloom_sketches::{Cursor, DecodeError};
 use crate::bloom::keys::{self, Reader, Writer};
 use crate::bloom::value::{Value, memory_bytes};
 use crate::family::Family;
-use crate::ffi::{Call, Ctx, Done, Reply};
+use crate::ffi::{Call, Done, Reply, server};
 use crate::readers::Client;
 use crate::request::{expiry, key};
 use crate::settings::{error_for, follows_redisbloom, has_redisbloom_rules};
@@ -88,10 +88,10 @@ pub fn read(Call { ctx, keys, args }: Call) -> Done {
     if !object.is_plain() {
         return Err(Error::NO_FEED);
     }
-    let items = object.items(Ctx::now_ms);
+    let items = object.items(server::now_ms);
     let client = Client {
         id: ctx.client_id(),
-        most_bytes: if Ctx::memory_is_out() {
+        most_bytes: if server::memory_is_out() {
             0
         } else {
             memory_bytes(object)
