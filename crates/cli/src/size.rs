@@ -2,7 +2,9 @@
 
 use clap::{Args, Subcommand};
 
-use valkeybloom_planner::{Bloom, CountMin, Cuckoo, Fault, Limits, Request, Shards, TDigest, TopK};
+use valkeybloom_planner::{
+    Bloom, CountMin, Cuckoo, Fault, FaultKind, Limits, Request, Shards, TDigest, TopK,
+};
 use valkeybloom_protocol::bloom::Maker;
 use valkeybloom_sketches::cms::CellSize;
 use valkeybloom_sketches::topk::Shape;
@@ -268,10 +270,9 @@ impl Planned {
 
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
-        if fault.is_invalid {
-            Self::usage(fault.text)
-        } else {
-            Self::new(fault.text)
+        match fault.kind {
+            FaultKind::Invalid => Self::usage(fault.text),
+            FaultKind::Impossible => Self::new(fault.text),
         }
     }
 }

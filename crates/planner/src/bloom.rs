@@ -13,8 +13,8 @@ use valkeybloom_sketches::bloom::{
 use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 
 use crate::limits::{Limits, require_within_memory, stop, stored};
-use crate::picture::{Curve, Picture, to_double, whole};
-use crate::report::{Report, ratio, rounded};
+use crate::picture::{Curve, Picture, whole};
+use crate::report::{Report, ratio, rounded, to_double};
 use crate::{Fault, Planned, Request};
 
 /// The most shards that are tried: the number of a cluster's slots.

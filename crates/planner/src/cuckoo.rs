@@ -9,8 +9,8 @@ use valkeybloom_sketches::cuckoo::{
 use valkeybloom_protocol::names::CUCKOO_FILTERS;
 
 use crate::limits::{Limits, refusal, stop, stored};
-use crate::picture::{Curve, Picture, to_double, whole};
-use crate::report::{Report, rounded};
+use crate::picture::{Curve, Picture, whole};
+use crate::report::{Report, rounded, to_double};
 use crate::{Fault, Planned, Request};
 
 /// A cuckoo filter to plan.

@@ -24,20 +24,21 @@ pub mod words;
 pub use bloom::{Bloom, Shards};
 pub use cuckoo::Cuckoo;
 pub use form::answer;
-pub use limits::{Limits, STORED_BYTES};
-pub use picture::{Curve, Picture, to_double};
-pub use report::{Report, grouped, ratio, rounded};
+pub use limits::Limits;
+pub use picture::{Curve, Picture};
+pub use report::{Report, grouped, ratio, rounded, to_double};
 pub use sketch::{CountMin, TDigest, TopK};
 
-/// A filter or a sketch to plan.
+/// A filter or a sketch to plan, for a server with some limits.
 pub trait Request {
-    /// Plans it.
+    /// Returns the figures and the command. A plan beyond the limits is one, too: its refusal says which limit to raise.
     ///
     /// # Errors
-    /// The parameter that no server takes.
+    /// A parameter is invalid, or no server has the memory, whatever its limits are.
     fn plan(&self, limits: &Limits) -> Result<Planned, Fault>;
 
-    /// Returns pictures of the plan, and of what its neighbours take.
+    /// Returns pictures of what the filter or sketch takes with fewer items or other parameters, and with more; none if there
+    /// is no plan.
     fn pictures(&self, limits: &Limits) -> Vec<Picture>;
 }
 
@@ -57,8 +58,17 @@ pub struct Fault {
     pub field: &'static str,
     /// What is wrong.
     pub text: String,
-    /// Whether the request makes no sense, whatever the size of the machine.
-    pub is_invalid: bool,
+    /// Why there is no plan.
+    pub kind: FaultKind,
+}
+
+/// The kinds of [`Fault`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The request makes no sense, whatever the size of the machine.
+    Invalid,
+    /// No memory is large enough, or no filter can grow so far.
+    Impossible,
 }
 
 impl Fault {
@@ -67,14 +77,14 @@ impl Fault {
         Self {
             field,
             text: text.into(),
-            is_invalid: true,
+            kind: FaultKind::Invalid,
         }
     }
 
-    /// Reports a plan that no memory is large enough for.
+    /// Reports a request that no machine can meet.
     pub fn impossible(field: &'static str, text: impl Into<String>) -> Self {
         Self {
-            is_invalid: false,
+            kind: FaultKind::Impossible,
             ..Self::invalid(field, text)
         }
     }

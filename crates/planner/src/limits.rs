@@ -9,7 +9,7 @@ use crate::Fault;
 use crate::report::grouped;
 
 /// The bytes that a server counts for each value besides the filters or the sketch.
-pub const STORED_BYTES: u64 = 8;
+const STORED_BYTES: u64 = 8;
 
 /// The most bytes that a server can hold: the addresses of a process have 48 bits on ARM64, and 47 on x86-64.
 const MOST_BYTES: u64 = 1 << 48;

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::report::to_double;
+
 /// Curves over common axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
@@ -74,12 +76,6 @@ impl Curve {
         }
         self
     }
-}
-
-/// Converts an integer to the nearest double.
-#[allow(clippy::cast_precision_loss, reason = "a pixel needs no more")]
-pub const fn to_double(number: u64) -> f64 {
-    number as f64
 }
 
 /// Returns the whole number below a positive one.

@@ -37,13 +37,18 @@ pub fn grouped(number: u64) -> String {
     groups.join(",")
 }
 
-/// Returns a part of a whole as a fraction; of nothing, of 1.
+/// Converts an integer to the nearest double.
 #[allow(clippy::cast_precision_loss, reason = "a few digits are shown")]
-pub fn ratio(part: u64, whole: u64) -> f64 {
-    part as f64 / whole.max(1) as f64
+pub const fn to_double(number: u64) -> f64 {
+    number as f64
 }
 
-/// Rounds a number to so many digits.
+/// Returns a part of a whole as a fraction. A whole of 0 counts as 1.
+pub fn ratio(part: u64, whole: u64) -> f64 {
+    to_double(part) / to_double(whole.max(1))
+}
+
+/// Rounds a number to `digits` significant digits.
 pub fn rounded(number: f64, digits: usize) -> f64 {
     let text = format!("{number:.*e}", digits - 1);
     text.parse().unwrap_or(number)

@@ -8,8 +8,8 @@ use valkeybloom_sketches::tdigest::{self, Compression};
 use valkeybloom_sketches::topk;
 
 use crate::limits::{Limits, refusal, require_within_memory, stored};
-use crate::picture::{Picture, sweep, to_double, whole};
-use crate::report::{Report, grouped};
+use crate::picture::{Picture, sweep, whole};
+use crate::report::{Report, grouped, to_double};
 use crate::{Fault, Planned, Request};
 
 /// A count-min sketch to plan.
