@@ -3,6 +3,8 @@
 use clap::Args;
 use redis::cmd;
 use valkeybloom_sketches::Sketch;
+use valkeybloom_sketches::bloom::Object;
+use valkeybloom_sketches::cuckoo::Cuckoo;
 
 use super::dump;
 use super::existing::required_family;
@@ -36,9 +38,20 @@ pub struct Filtering {
 
 /// Where items are looked up.
 enum Filter<'f> {
+    /// A server, by this command.
     Server(&'f Server, &'static str),
     /// A copy, and the server's time for windows.
-    Copy(Box<Sketch>, u64),
+    Bloom(Box<Object>, u64),
+    Cuckoo(Cuckoo),
+}
+
+/// Returns the filter of a copy. `None` if the key holds another sketch by now.
+fn filter_of(copy: Sketch, now_ms: u64) -> Option<Filter<'static>> {
+    match copy {
+        Sketch::Bloom(object) => Some(Filter::Bloom(Box::new(object), now_ms)),
+        Sketch::Cuckoo(filter) => Some(Filter::Cuckoo(filter)),
+        _ => None,
+    }
 }
 
 impl Filtering {
@@ -87,30 +100,36 @@ impl Filtering {
         }
         let failed = |fault: Fault| server.failure_of("fetch", key, &fault);
         let payload = dump::payload(server, key).map_err(failed)?;
+        let now_ms = server.time_ms(key).map_err(failed)?;
         let unknown = || Fault::Unusable("this program does not read its format".to_owned());
         let copy = decoded(&payload).ok_or_else(unknown).map_err(failed)?;
-        let now = server.time_ms(key).map_err(failed)?;
-        Ok(Filter::Copy(Box::new(copy), now))
+        let replaced = || Fault::Unusable("it was replaced by another sketch".to_owned());
+        filter_of(copy, now_ms).ok_or_else(replaced).map_err(failed)
     }
 
     /// Returns whether each item of a block is in the filter.
     fn look_up(&self, filter: &Filter<'_>, block: &Block) -> Result<Vec<bool>> {
         let items: Vec<&[u8]> = block.record_items().collect();
         let mut found = Vec::with_capacity(items.len());
-        let (server, name) = match filter {
-            Filter::Copy(copy, now) => {
-                let all = items.iter().copied();
-                match &**copy {
-                    Sketch::Bloom(object) => {
-                        object.contains_each(all, || *now, |is_in| found.push(is_in));
-                    }
-                    Sketch::Cuckoo(object) => object.contains_each(all, |is_in| found.push(is_in)),
-                    _ => {}
-                }
-                return Ok(found);
+        let all = items.iter().copied();
+        match filter {
+            Filter::Server(server, name) => return self.ask(server, name, block, &items),
+            Filter::Bloom(object, now_ms) => {
+                object.contains_each(all, || *now_ms, |is_in| found.push(is_in));
             }
-            Filter::Server(server, name) => (server, name),
-        };
+            Filter::Cuckoo(filter) => filter.contains_each(all, |is_in| found.push(is_in)),
+        }
+        Ok(found)
+    }
+
+    /// Asks a server whether each of a block's items is in the filter.
+    fn ask(
+        &self,
+        server: &Server,
+        name: &str,
+        block: &Block,
+        items: &[&[u8]],
+    ) -> Result<Vec<bool>> {
         let key = self.key.as_bytes();
         let batches = items.chunks(COMMAND_ITEMS);
         let commands = batches.clone().map(|batch| {
@@ -119,6 +138,7 @@ impl Filtering {
             (key.to_vec(), command)
         });
         let replies = server.call_all(&commands.collect::<Vec<_>>());
+        let mut found = Vec::with_capacity(items.len());
         for (batch, reply) in batches.zip(replies) {
             found.extend(answers(name, batch, reply).map_err(|(item, fault)| {
                 let verb = format!("look up {} in", block.position(item));
@@ -126,5 +146,20 @@ impl Filtering {
             })?);
         }
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use valkeybloom_sketches::cms::{CellSize, CountMin, Shape};
+
+    use super::*;
+
+    /// A key may be replaced after its type was read.
+    #[test]
+    fn a_sketch_that_is_no_filter_is_noticed() {
+        let shape = Shape::new(10, 2, CellSize::Four).expect("a shape");
+        let sketch = CountMin::new(shape, u64::MAX).expect("memory");
+        assert!(filter_of(Sketch::CountMin(sketch), 0).is_none());
     }
 }
