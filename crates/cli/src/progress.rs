@@ -37,11 +37,11 @@ pub struct Progress {
     unit: &'static str,
     show: Show,
     last: Instant,
-    /// Whether the parts of the total are bytes, whose speed is shown.
-    is_of_bytes: bool,
+    shows_bytes: bool,
 }
 
 impl Progress {
+    /// Begins a step. The parts of the total may be others than the units: a file's bytes, while its items are counted.
     pub fn new(show: Show, what: &'static str, unit: &'static str, total: Option<u64>) -> Self {
         // Files of the kernel have no size, but contents.
         let total = total.filter(|total| *total > 0);
@@ -61,20 +61,14 @@ impl Progress {
             unit,
             show,
             last: Instant::now(),
-            is_of_bytes: false,
+            shows_bytes: false,
         }
     }
 
-    /// Creates a step whose total are bytes, whose speed is shown, too.
-    pub fn of_bytes(
-        show: Show,
-        what: &'static str,
-        unit: &'static str,
-        total: Option<u64>,
-    ) -> Self {
-        let mut progress = Self::new(show, what, unit, total);
-        progress.is_of_bytes = true;
-        progress
+    /// Shows also how many parts of the total are done in a second: they are bytes.
+    pub fn with_bytes(mut self) -> Self {
+        self.shows_bytes = true;
+        self
     }
 
     /// Shows that this part of the total is done, and the number of units in it.
@@ -84,13 +78,11 @@ impl Progress {
             self.bar.set_message(self.speed(units));
         } else if self.show == Show::Lines && self.last.elapsed() >= LINE {
             self.last = Instant::now();
-            let left = self.bar.length().filter(|_| done > 0).map(|total| {
-                let share = double(done.min(total)) / double(total);
-                let left = self.bar.elapsed().mul_f64((1.0 - share) / share);
-                let percent = share * 100.0;
-                format!(", {percent:.0} %, {} left", HumanDuration(left))
+            let total = self.bar.length();
+            let left = total.and_then(|total| left(done, total, self.bar.elapsed()));
+            let left = left.map_or(String::new(), |(percent, time)| {
+                format!(", {percent:.0} %, {} left", HumanDuration(time))
             });
-            let left = left.unwrap_or_default();
             let speed = self.speed(units);
             warn(format_args!("{}: {speed}{left}", self.bar.prefix()));
         }
@@ -112,7 +104,7 @@ impl Progress {
             _ => format!("{second:.0}/s"),
         };
         let speed = format!("{} {}, {speed}", HumanCount(units), self.unit);
-        if !self.is_of_bytes {
+        if !self.shows_bytes {
             return speed;
         }
         let bytes = double(self.bar.position()) / self.bar.elapsed().as_secs_f64().max(1e-3);
@@ -120,9 +112,34 @@ impl Progress {
     }
 }
 
+/// Returns the done part of a total in percent, and the time that the rest takes at the same speed. `None` before anything is
+/// done.
+fn left(done: u64, total: u64, elapsed: Duration) -> Option<(f64, Duration)> {
+    let (done, total) = (double(done.min(total)), double(total));
+    let time = Duration::try_from_secs_f64(elapsed.as_secs_f64() * (total - done) / done);
+    (done > 0.0).then(|| (100.0 * done / total, time.unwrap_or(Duration::MAX)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_rest_takes_as_long_for_each_part() {
+        let seconds = Duration::from_secs;
+        for (done, total, left_then) in [
+            (0, 100, None),
+            (1, 100, Some((1.0, seconds(990)))),
+            (25, 100, Some((25.0, seconds(30)))),
+            (100, 100, Some((100.0, seconds(0)))),
+            // A file may grow.
+            (150, 100, Some((100.0, seconds(0)))),
+        ] {
+            assert_eq!(left(done, total, seconds(10)), left_then, "{done}");
+        }
+        let (_, time) = left(1, u64::MAX, seconds(10)).expect("something is done");
+        assert_eq!(time, Duration::MAX);
+    }
 
     #[test]
     fn a_file_without_a_size_has_no_total() {

@@ -53,7 +53,7 @@ impl<'p> Passes<'p> {
         worker: impl Fn() -> W + Sync,
         mut step: impl FnMut(T) -> Result<()>,
     ) -> Result<()> {
-        let mut progress = Progress::of_bytes(self.show, what, "records", self.bytes);
+        let mut progress = Progress::new(self.show, what, "records", self.bytes).with_bytes();
         let mut records = 0;
         let worker = || {
             let mut work = worker();
