@@ -2,7 +2,14 @@
 //!
 //! A thread fills a block with lines ([`Block::fill`]) or with the fields of records ([`Block::push`], and
 //! [`Block::push_record`] if records are kept), and takes it out when it is large enough ([`Block::take`]). The consumer may
-//! exchange its lines for fields of them ([`Block::with_fields`]), and reads the items or the records.
+//! exchange its lines for fields of them ([`Block::with_fields`]), and reads the items or the records:
+//!
+//! | view | an empty item | a record without an item | for |
+//! |---|---|---|---|
+//! | [`items`](Block::items) | is left out | is left out | adding and removing |
+//! | [`record_items`](Block::record_items) | is an item | is left out | looking up |
+//! | [`records`](Block::records) | is an item | has its [`Itemless`] | printing |
+//! | [`all_items`](Block::all_items) | is an item | is an empty item | this folder |
 
 use std::fmt::Display;
 use std::io::{self, Read};
@@ -29,8 +36,9 @@ pub struct Block {
     pub read: u64,
     /// The items, each before a byte that ends it.
     items: Strings,
-    /// The records, if they are kept and are not the items themselves.
-    kept: Option<Kept>,
+    /// The indexes of the records without an item, ascending, and what becomes of them. Their items are empty.
+    itemless: Vec<(usize, Itemless)>,
+    records: Records,
 }
 
 /// What the items of a block are.
@@ -43,6 +51,14 @@ pub enum Unit {
     Records,
     /// Fields of lines, which may hold any byte.
     Fields,
+}
+
+/// Where the records of a block are.
+enum Records {
+    /// They are the items. Fields whose records are not kept are like records of their own.
+    Items,
+    /// Beside the items, each with its line end.
+    Beside(Strings),
 }
 
 /// The form of a file whose records are kept.
@@ -67,14 +83,6 @@ pub enum Itemless {
     Drop,
 }
 
-/// The records of items that are fields.
-struct Kept {
-    /// Each with its line end.
-    records: Strings,
-    /// The indexes of the records without an item, ascending, and what becomes of them.
-    itemless: Vec<(usize, Itemless)>,
-}
-
 /// A record of a block.
 #[derive(Clone)]
 pub struct Record<'b> {
@@ -84,18 +92,34 @@ pub struct Record<'b> {
     pub place: Range<usize>,
 }
 
+impl Records {
+    /// Returns a place without records, of the same kind.
+    fn another(&self) -> Self {
+        match self {
+            Self::Items => Self::Items,
+            Self::Beside(_) => Self::Beside(Strings::from_pool()),
+        }
+    }
+}
+
 impl Block {
-    /// Creates an empty block, the first of a file.
-    pub fn first_of(file: &Path, unit: Unit) -> Self {
+    /// Creates an empty block, the first of a file. With a start, it keeps whole records.
+    pub fn first_of(index: usize, file: &Path, unit: Unit, start: Option<Start>) -> Self {
+        let records = if unit == Unit::Records && start.is_some() {
+            Records::Beside(Strings::from_pool())
+        } else {
+            Records::Items
+        };
         Self {
             file: file.to_owned(),
-            index: 0,
+            index,
             unit,
             first: 1,
-            start: None,
+            start,
             read: 0,
             items: Strings::from_pool(),
-            kept: None,
+            itemless: Vec::new(),
+            records,
         }
     }
 
@@ -139,39 +163,35 @@ impl Block {
             OnFault::Keep => Itemless::Keep,
             OnFault::Drop => Itemless::Drop,
         };
-        let index = self.len();
-        self.kept().itemless.push((index, itemless));
+        self.itemless.push((self.len(), itemless));
         self.push(b"");
         Ok(())
     }
 
-    /// Adds the bytes of the record whose item was added last.
+    /// Adds the bytes of the record whose item was added last, if records are kept.
     pub fn push_record(&mut self, record: &[u8]) {
-        self.kept().records.push(ended(record));
+        if let Records::Beside(records) = &mut self.records {
+            records.push(ended(record));
+        }
     }
 
-    fn kept(&mut self) -> &mut Kept {
-        self.kept.get_or_insert_with(|| Kept {
-            records: Strings::from_pool(),
-            itemless: Vec::new(),
-        })
-    }
-
-    /// Returns a block with fields of this block's lines, which are its records. `push` adds an item for each line.
+    /// Returns a block of fields of this block's lines, which become its records. `push` adds the item of a line.
+    ///
+    /// # Errors
+    /// That of `push`.
     pub fn with_fields(
         mut self,
-        push: impl FnOnce(&Self, &mut Self) -> Result<()>,
+        mut push: impl FnMut(&mut Self, &[u8]) -> Result<()>,
     ) -> Result<Self> {
         let mut fields = Self {
-            index: self.index,
             first: self.first,
-            start: self.start.take(),
             read: self.read,
-            ..Self::first_of(&self.file, Unit::Fields)
+            ..Self::first_of(self.index, &self.file, Unit::Fields, self.start.take())
         };
-        push(&self, &mut fields)?;
+        self.all_items()
+            .try_for_each(|line| push(&mut fields, line))?;
         assert_eq!(fields.len(), self.len(), "an item for each line");
-        fields.kept().records = self.items;
+        fields.records = Records::Beside(self.items);
         Ok(fields)
     }
 
@@ -179,13 +199,12 @@ impl Block {
     pub fn take(&mut self) -> Self {
         let whole = self.whole_bytes();
         let mut next = Self {
-            index: self.index,
             first: self.first + self.len() as u64,
-            ..Self::first_of(&self.file, self.unit)
+            records: self.records.another(),
+            ..Self::first_of(self.index, &self.file, self.unit, None)
         };
-        next.items
-            .bytes
-            .extend_from_slice(&self.items.bytes[whole..]);
+        let rest = &self.items.bytes[whole..];
+        next.items.bytes.extend_from_slice(rest);
         self.items.bytes.truncate(whole);
         std::mem::replace(self, next)
     }
@@ -212,12 +231,10 @@ impl Block {
         self.all_items().filter(|item| !item.is_empty())
     }
 
-    /// Returns all whole items, also those that are empty.
+    /// Returns the whole items. A line has no carriage return at its end.
     pub fn all_items(&self) -> impl Iterator<Item = &[u8]> {
-        let mut start = 0;
-        self.items.ends.iter().map(move |end| {
-            let item = &self.items.bytes[start..end - 1];
-            start = *end;
+        self.items.ranges().map(move |range| {
+            let item = &self.items.bytes[range.start..range.end - 1];
             match item.strip_suffix(b"\r") {
                 Some(line) if self.unit == Unit::Lines => line,
                 _ => item,
@@ -230,25 +247,24 @@ impl Block {
         &self.record_strings().bytes
     }
 
-    /// Returns the records, which are the items themselves unless those are fields.
     fn record_strings(&self) -> &Strings {
-        let kept = self.kept.as_ref();
-        kept.map_or(&self.items, |kept| &kept.records)
+        match &self.records {
+            Records::Items => &self.items,
+            Records::Beside(records) => records,
+        }
     }
 
     /// Returns the item of each whole record, or what becomes of a record without one.
     fn found_items(&self) -> impl Iterator<Item = std::result::Result<&[u8], Itemless>> {
-        let itemless = self.kept.as_ref().map(|kept| &kept.itemless[..]);
-        let mut itemless = itemless.unwrap_or_default();
-        self.all_items()
-            .enumerate()
-            .map(move |(index, item)| match itemless.split_first() {
-                Some(((at, fate), rest)) if *at == index => {
-                    itemless = rest;
-                    Err(*fate)
-                }
-                _ => Ok(item),
-            })
+        let mut itemless = &self.itemless[..];
+        let items = self.all_items().enumerate();
+        items.map(move |(index, item)| match itemless.split_first() {
+            Some(((at, fate), rest)) if *at == index => {
+                itemless = rest;
+                Err(*fate)
+            }
+            _ => Ok(item),
+        })
     }
 
     /// Returns the items of the whole records that have one.
@@ -302,9 +318,22 @@ pub fn ended(record: &[u8]) -> [&[u8]; 2] {
 mod tests {
     use super::*;
 
+    fn block_of(unit: Unit, text: &str) -> Block {
+        let mut block = Block::first_of(0, Path::new("f"), unit, None);
+        let end = if unit == Unit::Zeros { 0 } else { b'\n' };
+        let read = block.fill(text.as_bytes(), text.len(), end);
+        assert_eq!(read.expect("it is memory"), text.len());
+        block
+    }
+
+    fn texts<'b>(items: impl Iterator<Item = &'b [u8]>) -> Vec<String> {
+        let texts = items.map(|item| String::from_utf8_lossy(item).into_owned());
+        texts.collect()
+    }
+
     #[test]
     fn items_are_numbered_through_all_blocks() {
-        let mut block = Block::first_of(Path::new("f"), Unit::Lines);
+        let mut block = block_of(Unit::Lines, "");
         let mut found = Vec::new();
         for part in ["a\n\nb\nc", "d\ne", "f\n", "g"] {
             let read = block.fill(part.as_bytes(), part.len(), b'\n');
@@ -319,5 +348,99 @@ mod tests {
         assert_eq!(found, expected);
         let text = block.broken("no").to_string();
         assert_eq!(text, "could not read f, line 6: no");
+    }
+
+    #[test]
+    fn a_carriage_return_before_a_line_feed_is_part_of_a_record_alone() {
+        for (unit, text, item) in [
+            (Unit::Lines, "a\r\n", "a"),
+            (Unit::Lines, "a\r\r\n", "a\r"),
+            (Unit::Lines, "\ra\n", "\ra"),
+            (Unit::Zeros, "a\r\0", "a\r"),
+        ] {
+            let block = block_of(unit, text);
+            assert_eq!(texts(block.all_items()), [item], "{text:?}");
+            assert_eq!(block.record_bytes(), text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn only_a_begun_item_is_ended() {
+        for (text, items) in [("a\nb", &["a", "b"][..]), ("a\n", &["a"]), ("", &[])] {
+            let mut block = block_of(Unit::Lines, text);
+            block.end_last(b'\n');
+            assert_eq!(texts(block.all_items()), items, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn views_differ_in_empty_items_and_records_without_one() {
+        let lines = block_of(Unit::Lines, "1\n-\n0\n+\n");
+        let block = lines.with_fields(|block, line| match line {
+            b"-" => block.push_itemless(OnFault::Drop, "no"),
+            b"+" => block.push_itemless(OnFault::Keep, "no"),
+            _ => {
+                block.push(if line == b"0" { b"" } else { b"one" });
+                Ok(())
+            }
+        });
+        let block = block.unwrap_or_else(|failure| panic!("{failure}"));
+        assert_eq!(texts(block.items()), ["one"]);
+        assert_eq!(texts(block.record_items()), ["one", ""]);
+        assert_eq!(texts(block.all_items()), ["one", "", "", ""]);
+        let records = block.records();
+        let records = records.map(|it| (it.item, &block.record_bytes()[it.place]));
+        let (drop, keep) = (Err(Itemless::Drop), Err(Itemless::Keep));
+        let expected: [(_, &[u8]); 4] = [
+            (Ok(&b"one"[..]), b"1\n"),
+            (drop, b"-\n"),
+            (Ok(b""), b"0\n"),
+            (keep, b"+\n"),
+        ];
+        assert!(records.eq(expected));
+        assert_eq!(
+            block.position(block.items().next().expect("one")),
+            "f, line 1"
+        );
+    }
+
+    #[test]
+    fn a_fault_may_end_the_run() {
+        let lines = block_of(Unit::Lines, "a\nb\n");
+        let mut items = 0;
+        let block = lines.with_fields(|block, line| {
+            items += 1;
+            if items == 2 {
+                return block.push_itemless(OnFault::Fail, "no");
+            }
+            block.push(line);
+            Ok(())
+        });
+        let text = block.err().map(|failure| failure.to_string());
+        assert_eq!(text.as_deref(), Some("could not read f, line 2: no"));
+    }
+
+    #[test]
+    fn records_of_columns_are_kept_from_one_block_to_the_next() {
+        let start = Start {
+            packed: Packed::Plain,
+            header: Vec::new(),
+        };
+        let mut block = Block::first_of(0, Path::new("f"), Unit::Records, Some(start));
+        for record in ["1,a\n", "2,b"] {
+            block.push(&record.as_bytes()[..1]);
+            block.push_record(record.as_bytes());
+            let taken = block.take();
+            assert_eq!(
+                taken.record_bytes(),
+                [&record[..3], "\n"].concat().as_bytes()
+            );
+            assert_eq!((taken.len(), block.len(), block.size()), (1, 0, 0));
+        }
+        assert!(!block.has_content(), "the first block has the start");
+        assert_eq!(
+            block.broken("no").to_string(),
+            "could not read f, record 3: no"
+        );
     }
 }

@@ -102,7 +102,7 @@ mod tests {
         ];
         for (end, expected) in ends {
             let read = move |to: &SyncSender<Block>| {
-                let block = Block::first_of(Path::new("f"), Unit::Lines);
+                let block = Block::first_of(0, Path::new("f"), Unit::Lines, None);
                 to.send(block).expect("it is awaited");
                 end()
             };

@@ -3,14 +3,14 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::fs::{File, Metadata};
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Result};
 
-/// The state of a file. Another content has another one.
+/// The state of a file. Another content has another one, unless both were written within one tick of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     pub bytes: u64,
@@ -58,12 +58,40 @@ pub fn bytes_of(stamps: &[Option<Stamp>]) -> Option<u64> {
 }
 
 /// Returns whether a name stands for the standard input.
-pub fn is_standard_input(file: &Path) -> bool {
+fn is_standard_input(file: &Path) -> bool {
     file == Path::new("-")
 }
 
-/// Opens a file for reading.
-pub fn open(file: &Path) -> io::Result<File> {
+/// A file that is being read. The standard input is opened once for all its readers, and may have been read in part.
+pub struct Reading {
+    pub file: File,
+    /// The position at which reading begins; `None` for a pipe, which has no positions.
+    pub start: Option<u64>,
+}
+
+impl Reading {
+    pub fn begin(name: &Path) -> io::Result<Self> {
+        let mut file = open(name)?;
+        let start = file.stream_position().ok();
+        Ok(Self { file, start })
+    }
+
+    /// Returns the number of bytes read so far; `None` for a pipe.
+    pub fn bytes_read(&self) -> Option<u64> {
+        let position = (&self.file).stream_position().ok()?;
+        Some(position.saturating_sub(self.start?))
+    }
+
+    /// Goes back to the start, because a file may be read twice.
+    pub fn rewind(&self) -> io::Result<()> {
+        match self.start {
+            Some(start) => (&self.file).seek(SeekFrom::Start(start)).map(drop),
+            None => Ok(()),
+        }
+    }
+}
+
+fn open(file: &Path) -> io::Result<File> {
     if is_standard_input(file) {
         return Ok(io::stdin().as_fd().try_clone_to_owned()?.into());
     }
@@ -80,4 +108,36 @@ fn metadata(file: &Path) -> io::Result<Metadata> {
 /// Reports that a file can't be read.
 pub fn failed(file: &Path, error: impl fmt::Display) -> Failure {
     Failure::new(format!("could not read {}: {error}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    /// The standard input may begin within a file.
+    #[test]
+    fn reading_begins_and_begins_again_where_the_file_was() {
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(b"one\ntwo\nthree\n").expect("it is written");
+        file.seek(SeekFrom::Start(4)).expect("it has positions");
+        let start = Some(4);
+        let reading = Reading { file, start };
+        for _ in 0..2 {
+            let mut line = [0; 4];
+            (&reading.file).read_exact(&mut line).expect("a line");
+            assert_eq!((&line, reading.bytes_read()), (b"two\n", Some(4)));
+            reading.rewind().expect("it has positions");
+        }
+    }
+
+    #[test]
+    fn a_pipe_has_no_positions() {
+        let (from, _to) = io::pipe().expect("a pipe");
+        let file = File::from(std::os::fd::OwnedFd::from(from));
+        let reading = Reading { file, start: None };
+        assert_eq!(reading.bytes_read(), None);
+        reading.rewind().expect("there is nothing to do");
+    }
 }

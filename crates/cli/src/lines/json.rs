@@ -35,31 +35,28 @@ impl fmt::Display for Field {
 }
 
 impl Field {
+    /// Returns the names on the path.
+    pub fn names(&self) -> &[String] {
+        &self.0
+    }
+
     /// Returns a block with the fields of the lines of a block, which it keeps. Blank lines are no records.
     ///
     /// # Errors
     /// A line is not JSON, or lacks the field, and that is not permitted.
     pub fn of_lines(&self, lines: Block, missing: OnFault, bad: OnFault) -> Result<Block> {
-        lines.with_fields(|lines, block| {
-            let mut lines = lines.all_items();
-            lines.try_for_each(|line| self.push_of(line, block, missing, bad))
-        })
-    }
-
-    /// Adds the field of a line to a block.
-    fn push_of(&self, line: &[u8], to: &mut Block, missing: OnFault, bad: OnFault) -> Result<()> {
-        match self.find(line) {
+        lines.with_fields(|block, line| match self.find(line) {
             Ok(Some(item)) => {
-                to.push(item.as_bytes());
+                block.push(item.as_bytes());
                 Ok(())
             }
-            Err(_) if line.trim_ascii().is_empty() => to.push_itemless(OnFault::Drop, ""),
-            Ok(None) => to.push_itemless(missing, format_args!("it has no field {self}")),
+            Err(_) if line.trim_ascii().is_empty() => block.push_itemless(OnFault::Drop, ""),
+            Ok(None) => block.push_itemless(missing, format_args!("it has no field {self}")),
             Err(error) => {
                 let error = error.to_string().replace(" at line 1 column ", ", column ");
-                to.push_itemless(bad, format_args!("it is not JSON: {error}"))
+                block.push_itemless(bad, format_args!("it is not JSON: {error}"))
             }
-        }
+        })
     }
 
     /// Returns the item of a line: a string without its quotes and escapes, anything else as it is written. `None` if there is

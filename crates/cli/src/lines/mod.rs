@@ -21,7 +21,6 @@ mod strings;
 mod table;
 
 use std::cell::Cell;
-use std::io::{Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::SyncSender;
@@ -31,8 +30,8 @@ use clap::Args;
 pub use self::block::{Block, Itemless, Record, Start};
 use self::block::{OnFault, Unit};
 pub use self::blocks::Blocks;
+use self::files::{Reading, stamps};
 pub use self::files::{Stamp, bytes_of, failed};
-use self::files::{is_standard_input, open, stamps};
 use self::form::Opened;
 pub use self::form::Packed;
 use self::json::Field;
@@ -106,10 +105,15 @@ impl Records {
         })
     }
 
-    /// Describes what determines the items, and the records without one.
+    /// Describes what determines the items, and the records without one, in a text that never changes.
     pub fn format(&self) -> String {
-        let format = self.input.format();
-        format!("{format} {:?} {:?}", self.missing, self.bad)
+        let name = |then| match then {
+            OnFault::Fail => "Fail",
+            OnFault::Keep => "Keep",
+            OnFault::Drop => "Drop",
+        };
+        let (missing, bad) = (name(self.missing), name(self.bad));
+        format!("{} {missing} {bad}", self.input.format())
     }
 }
 
@@ -133,8 +137,16 @@ impl Input {
     /// Describes the format, which determines the items. The text is part of a receipt's name, so it never changes: another
     /// version of the program has to find the receipt.
     fn format(&self) -> String {
-        let (zero, column) = (self.zero, &self.column);
-        format!("{zero} {column:?} {:?} {:?}", self.delimiter, self.field)
+        let column = self.column.as_ref().map(|column| match column {
+            Column::Name(name) => format!("Name({name:?})"),
+            Column::Number(number) => format!("Number({number})"),
+        });
+        let delimiter = self.delimiter.map(|byte| byte.to_string());
+        let field = self.field.as_ref();
+        let field = field.map(|field| format!("Field({:?})", field.names()));
+        let [column, delimiter, field] = [column, delimiter, field]
+            .map(|part| part.map_or("None".to_owned(), |part| format!("Some({part})")));
+        format!("{} {column} {delimiter} {field}", self.zero)
     }
 
     /// Returns the byte that ends a record.
@@ -162,8 +174,11 @@ impl Input {
         Ok(bytes_of(&stamps(&self.files)?))
     }
 
-    /// Returns bytes that distinguish this input from others: its format, and the name, size and time of change of each file.
-    /// `None` if it can be read only once.
+    /// Returns bytes that distinguish this input from others: its format, and the name, size and time of modification of each
+    /// file. `None` if it can be read only once.
+    ///
+    /// Programs may set that time, and then another content looks like the same file. The time of change, which they can't set,
+    /// is left out: a file that was moved or copied back before the second run would be another one.
     ///
     /// # Errors
     /// A file does not exist, or is a folder, or a pipe has two names.
@@ -173,14 +188,8 @@ impl Input {
             let Some(stamp) = stamp else {
                 return Ok(None);
             };
-            // The standard input may have been read in part.
-            let start = if is_standard_input(file) {
-                open(file).and_then(|mut file| file.stream_position())
-            } else {
-                Ok(0)
-            };
-            let start = start.map_err(|error| failed(file, error))?;
-            let numbers = [stamp.bytes, start].map(u64::to_le_bytes);
+            let reading = Reading::begin(file).map_err(|error| failed(file, error))?;
+            let numbers = [stamp.bytes, reading.start.unwrap_or(0)].map(u64::to_le_bytes);
             let times = <[i64; 2]>::from(stamp.modified).map(i64::to_le_bytes);
             identity.extend_from_slice(file.as_os_str().as_bytes());
             identity.push(0);
@@ -225,38 +234,38 @@ impl Input {
         send: &SyncSender<Block>,
     ) -> Result<u64> {
         let fault = |error| failed(file, error);
-        let mut from = open(file).map_err(fault)?;
-        let start = from.stream_position().ok();
-        let opened = Opened::new(&from, !self.zero).map_err(fault)?;
-        let block = self.first_block(index, file, opened.packed);
+        let from = Reading::begin(file).map_err(fault)?;
+        let opened = Opened::new(&from.file, !self.zero).map_err(fault)?;
+        let first = self.first_block(index, file, opened.packed);
         let read = Cell::new(before);
         let send = |mut block: Block| {
-            read.set(match (start, (&from).stream_position()) {
-                (Some(start), Ok(position)) => before + position.saturating_sub(start),
-                // A pipe has no positions.
-                _ => read.get() + block.size() as u64,
+            read.set(match from.bytes_read() {
+                Some(bytes) => before + bytes,
+                None => read.get() + block.size() as u64,
             });
             block.read = read.get();
-            if let (Some(field), None) = (&self.field, &self.keeping) {
-                block = field.of_lines(block, OnFault::Fail, OnFault::Fail)?;
-            }
-            if !block.has_content() {
-                return Ok(());
-            }
-            let gone = |_| Failure::new("the receiver is gone");
-            send.send(block).map_err(gone)
+            self.send_block(block, send)
         };
-        self.send_blocks(block, opened, &send)?;
+        self.send_blocks(first, opened, &send)?;
         if let Some(Some(stamp)) = self.kept_stamps().get(index)
-            && *stamp != Stamp::of(&from.metadata().map_err(fault)?)
+            && *stamp != Stamp::of(&from.file.metadata().map_err(fault)?)
         {
             return Err(failed(file, "it changed while it was read"));
         }
-        // The standard input is opened once, and may be read twice.
-        if let Some(start) = start {
-            from.seek(SeekFrom::Start(start)).map_err(fault)?;
-        }
+        from.rewind().map_err(fault)?;
         Ok(read.get())
+    }
+
+    /// Sends a block if it has content: the fields of JSON lines in their place, unless [`fields_of`](Self::fields_of) does that.
+    fn send_block(&self, mut block: Block, send: &SyncSender<Block>) -> Result<()> {
+        if let (Some(field), None) = (&self.field, &self.keeping) {
+            block = field.of_lines(block, OnFault::Fail, OnFault::Fail)?;
+        }
+        if !block.has_content() {
+            return Ok(());
+        }
+        let gone = |_| Failure::new("the receiver is gone");
+        send.send(block).map_err(gone)
     }
 
     /// Sends the blocks of an opened file, which begin with this one.
@@ -280,13 +289,11 @@ impl Input {
             None if self.zero => Unit::Zeros,
             None => Unit::Lines,
         };
-        let mut block = Block::first_of(file, unit);
-        block.index = index;
-        block.start = self.keeping.as_ref().map(|_| Start {
+        let start = self.keeping.as_ref().map(|_| Start {
             packed,
             header: Vec::new(),
         });
-        block
+        Block::first_of(index, file, unit, start)
     }
 }
 

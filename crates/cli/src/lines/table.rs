@@ -153,7 +153,7 @@ mod tests {
         };
         let opened = Opened::new(text.as_bytes(), true).expect("a list");
         let column = column.parse().expect("a column");
-        let block = Block::first_of(Path::new("f"), Unit::Records);
+        let block = Block::first_of(0, Path::new("f"), Unit::Records, None);
         let read = send_column(block, opened, &column, with, OnFault::Fail, &send);
         read.map_err(|failure| failure.to_string())?;
         Ok(all.into_inner())
@@ -216,7 +216,7 @@ mod tests {
     fn a_column_that_no_record_has_is_refused_also_where_faults_are_not() {
         for bad in [OnFault::Keep, OnFault::Drop] {
             let opened = Opened::new(&b"a,b\n1,2\n"[..], true).expect("a list");
-            let block = Block::first_of(Path::new("f"), Unit::Records);
+            let block = Block::first_of(0, Path::new("f"), Unit::Records, None);
             let column = "3".parse().expect("a column");
             let read = send_column(block, opened, &column, None, bad, &|_| Ok(()));
             let why = read.expect_err("there is no third column").to_string();
@@ -242,11 +242,11 @@ mod tests {
             }));
             Ok(())
         };
-        let mut block = Block::first_of(Path::new("f"), Unit::Records);
-        block.start = Some(Start {
+        let start = Some(Start {
             packed: Packed::Plain,
             header: Vec::new(),
         });
+        let block = Block::first_of(0, Path::new("f"), Unit::Records, start);
         let opened = Opened::new(text.as_bytes(), true).expect("a list");
         let column = column.parse().expect("a column");
         send_column(block, opened, &column, None, bad, &send).expect("it is read");
