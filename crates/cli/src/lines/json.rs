@@ -4,9 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use memchr::memchr;
-use serde::Deserialize;
-use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Deserializer, Error};
 
@@ -62,111 +60,137 @@ impl Field {
     /// Returns the item of a line: a string without its quotes and escapes, anything else as it is written. `None` if there is
     /// no such field, or it is null.
     fn find<'l>(&self, line: &'l [u8]) -> Result<Option<Cow<'l, str>>, Error> {
-        let mut from = Deserializer::from_slice(line);
-        let value = Path(&self.0).deserialize(&mut from)?;
-        from.end()?;
-        // Strings that are skipped are not checked.
-        str::from_utf8(line).map_err(Error::custom)?;
-        let text = match value.map(RawValue::get) {
-            None | Some("null") => return Ok(None),
-            Some(text) => text,
-        };
-        match text
-            .strip_prefix('"')
-            .and_then(|text| text.strip_suffix('"'))
-        {
-            Some(plain) if memchr(b'\\', plain.as_bytes()).is_none() => Ok(Some(plain.into())),
-            Some(_) => Ok(Some(serde_json::from_str::<String>(text)?.into())),
-            None => Ok(Some(text.into())),
+        let line = str::from_utf8(line).map_err(Error::custom)?;
+        find_in(line, &self.0)
+    }
+}
+
+/// Returns the item at a path of a value; without a path, the value is the item.
+fn find_in<'l>(text: &'l str, path: &[String]) -> Result<Option<Cow<'l, str>>, Error> {
+    let mut from = Deserializer::from_str(text);
+    let before = 0;
+    let found = Search { text, path, before }.deserialize(&mut from)?;
+    from.end()?;
+    Ok(found)
+}
+
+/// The search for the item at a path of a value. Only objects on the path are read by recursion, and only the item is
+/// converted: JSON has numbers and strings that Rust's types lack.
+struct Search<'p, 'l> {
+    /// The text that the value is part of.
+    text: &'l str,
+    path: &'p [String],
+    /// The position in the text after the name of the value.
+    before: usize,
+}
+
+impl Search<'_, '_> {
+    /// Returns the first byte of the value. After the name, only white space and a colon are before it.
+    fn first_byte(&self) -> Option<u8> {
+        let mut rest = self.text.as_bytes()[self.before..].iter().copied();
+        rest.find(|byte| !b": \t\r\n".contains(byte))
+    }
+}
+
+impl<'l> DeserializeSeed<'l> for Search<'_, 'l> {
+    type Value = Option<Cow<'l, str>>;
+
+    fn deserialize<D: serde::Deserializer<'l>>(self, from: D) -> Result<Self::Value, D::Error> {
+        match (self.path, self.first_byte()) {
+            ([], Some(b'"')) => from.deserialize_str(self),
+            ([], _) => {
+                let text = <&RawValue>::deserialize(from)?.get();
+                Ok((text != "null").then_some(text.into()))
+            }
+            (_, Some(b'{')) => from.deserialize_map(self),
+            _ => IgnoredAny::deserialize(from).map(|_| None),
         }
     }
 }
 
-/// Reads the value at a path below a value, and skips all others. Only the objects on the path are read by recursion.
-struct Path<'p>(&'p [String]);
-
-impl<'de> DeserializeSeed<'de> for Path<'_> {
-    type Value = Option<&'de RawValue>;
-
-    fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
-        if self.0.is_empty() {
-            return Deserialize::deserialize(from).map(Some);
-        }
-        from.deserialize_any(self)
-    }
-}
-
-/// Visits a value that has the path below it if it is an object.
-impl<'de> Visitor<'de> for Path<'_> {
-    type Value = Option<&'de RawValue>;
+impl<'l> Visitor<'l> for Search<'_, 'l> {
+    type Value = Option<Cow<'l, str>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+    fn visit_borrowed_str<E>(self, text: &'l str) -> Result<Self::Value, E> {
+        Ok(Some(text.into()))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Some(text.to_owned().into()))
+    }
+
+    fn visit_map<A: MapAccess<'l>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let Self { text, path, .. } = self;
+        let (name, path) = path.split_first().expect("a path into the object");
         let mut found = None;
-        let (name, rest) = self.0.split_first().expect("the path has a name");
-        while let Some(is_it) = map.next_key_seed(Name(name))? {
-            if is_it {
-                found = map.next_value_seed(Path(rest))?;
-            } else {
-                map.next_value::<IgnoredAny>()?;
+        while let Some(key) = map.next_key_seed(Name { text, name })? {
+            match key {
+                Key::Another => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+                Key::Before(before) => {
+                    found = map.next_value_seed(Search { text, path, before })?;
+                }
+                Key::Escaped => {
+                    let value = map.next_value::<&RawValue>()?.get();
+                    // The value is JSON, so nothing else can be wrong.
+                    let fault = |_| A::Error::custom("a string with half of a surrogate pair");
+                    found = find_in(value, path).map_err(fault)?;
+                }
             }
         }
         Ok(found)
     }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(None)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(None)
-    }
 }
 
 /// Compares the name of a field, whose escapes are resolved.
-struct Name<'n>(&'n str);
+struct Name<'n, 'l> {
+    text: &'l str,
+    name: &'n str,
+}
 
-impl<'de> DeserializeSeed<'de> for Name<'_> {
-    type Value = bool;
+/// What the name of a field is.
+enum Key {
+    Another,
+    /// The wanted one, which ends at this position of the text.
+    Before(usize),
+    /// The wanted one, written with escapes. It is a copy, so its place is unknown.
+    Escaped,
+}
 
-    fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<bool, D::Error> {
+impl<'l> DeserializeSeed<'l> for Name<'_, 'l> {
+    type Value = Key;
+
+    fn deserialize<D: serde::Deserializer<'l>>(self, from: D) -> Result<Key, D::Error> {
         from.deserialize_str(self)
     }
 }
 
-impl Visitor<'_> for Name<'_> {
-    type Value = bool;
+impl<'l> Visitor<'l> for Name<'_, 'l> {
+    type Value = Key;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the name of a field")
     }
 
-    fn visit_str<E>(self, name: &str) -> Result<bool, E> {
-        Ok(name == self.0)
+    fn visit_borrowed_str<E>(self, name: &'l str) -> Result<Key, E> {
+        if name != self.name {
+            return Ok(Key::Another);
+        }
+        let start = name.as_ptr().addr() - self.text.as_ptr().addr();
+        Ok(Key::Before(start + name.len() + 1))
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Key, E> {
+        Ok(if name == self.name {
+            Key::Escaped
+        } else {
+            Key::Another
+        })
     }
 }
 
@@ -203,6 +227,17 @@ mod tests {
             (r#"{"a":[{"b":1}]}"#, "a.b", None),
             (r#"[{"a":1}]"#, "a", None),
             ("1", "a", None),
+            // Numbers and strings that can't be converted, where they don't have to be.
+            (r#"{"a":1e400}"#, "a", Some("1e400")),
+            (r#"{"a":1e400}"#, "a.b", None),
+            ("1e400", "a", None),
+            (r#"{"a":"\ud800"}"#, "a.b", None),
+            (r#"{"b":"\ud800","a":"x"}"#, "a", Some("x")),
+            // White space, and escapes in names on the path.
+            ("{ \"a\"\t: \r{\"b\" :\"x\"} }", "a.b", Some("x")),
+            (r#"{"\u0061":{"\"b":"x"}}"#, "a.\"b", Some("x")),
+            (r#"{"\u0061":{"b":1e400}}"#, "a.b.c", None),
+            (r#"{"\b":"x"}"#, r"\b", None),
         ] {
             let item = item.map(str::to_owned);
             assert_eq!(find(field, line.as_bytes()), Ok(item), "{line}");
@@ -226,8 +261,25 @@ mod tests {
             b"{\"a\":1,\"b\":\"\xff\"}",
             b"{\"a\":\"\xff\"}",
             b"{\"a\":\"a\tb\"}",
+            b"{\"a\tb\":1,\"a\":1}",
+            b"{\"a\"::1}",
+            b"{\"a\" \"b\"}",
+            b"{a:1}",
         ] {
             find("a", line).expect_err(&String::from_utf8_lossy(line));
+        }
+    }
+
+    #[test]
+    fn a_fault_is_at_its_column_of_the_line() {
+        for (line, fault) in [
+            (r#"{"b":{"a":01}}"#, "invalid number at line 1 column 12"),
+            (
+                r#"{"b":{"a":"\ud800"}}"#,
+                "unexpected end of hex escape at line 1 column 18",
+            ),
+        ] {
+            assert_eq!(find("b.a", line.as_bytes()), Err(fault.to_owned()));
         }
     }
 
