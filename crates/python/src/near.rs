@@ -62,7 +62,7 @@ pub struct Follower {
     /// Whether a missing key is an error.
     needs_key: bool,
     own: PerProcess<near::Follower>,
-    /// The number of lookups that the server answered.
+    /// The number of items that the server was asked about.
     asked: AtomicU64,
     is_closed: AtomicBool,
 }
@@ -84,7 +84,7 @@ pub struct NearStats {
     errors: u64,
     /// The text of the latest error; None without any.
     last_error: Option<String>,
-    /// The lookups that the server answered: one for each item.
+    /// The items that the server was asked about.
     asked: u64,
 }
 

@@ -355,12 +355,12 @@ def test_what_is_no_reply_is_not_taken_for_one(client: Any) -> None:
             return self.reply
 
     odd = Odd()
-    pieces: list[Any] = [[-1, b""], [1, b"", "id"], [1, b"", b"id", b""]]
+    pieces: list[Any] = [[1, b""], [1, None, b"id"], [-1, b""], [1, b"", "id"], [1, b"", b"id", b""]]
     for reply in (None, [], [b"1", b"2"], ["0-0", 1, b""], *pieces, [b"a", -1, b""], [b"a", 2**64, b""], client.pipeline()):
         odd.reply = reply
         with Near(odd, "seen", every=0.01) as near:
             wait(lambda near=near: near.stats.errors > 0)  # type: ignore[misc]
-            assert near.wait(0) is False and near.state == "syncing"
+            assert near.wait(timedelta(0)) is False and near.state == "syncing"
             assert near.stats.last_error == f"execute_command returned {type(reply).__name__}, not the reply of BF.READ"
             with pytest.raises(TypeError):
                 near.contains("a")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -115,7 +116,7 @@ def test_no_copy_answers_beyond_its_age(client: Any, server: int, library: str) 
                     else:
                         assert age < 0.5 and list(found)[0]
                     await asyncio.sleep(0)
-                assert near.state == "stale" and await near.wait(0) is False
+                assert near.state == "stale" and await near.wait(timedelta(0)) is False
                 for call in (near.add, near.contains, lambda item: near.update([item])):
                     with pytest.raises(ERRORS):
                         await call("new")

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 import valkey
+import valkeybloom.near
 from conftest import CLIENTS, joined, running, slot_of, wait
 from following import QUICK, Gate, calls, equals, fail_once, impatient, is_found, items, proxy_of, thread_of
 from test_threads import together
@@ -365,6 +367,12 @@ def test_a_failover_is_followed(name: str, tmp_path: Path) -> None:
         client.close()
 
 
+def as_in_a_child(near: Near) -> None:
+    """Takes away the thread, as a fork does."""
+    assert near._driver is not None
+    near._driver.thread = threading.Thread()
+
+
 FORKING = """
 import os, sys, threading, warnings
 import redis
@@ -440,6 +448,94 @@ def test_children_of_a_fork_go_on(client: Any, server: int, max_age: str) -> Non
     command = [sys.executable, "-c", FORKING, str(server), max_age]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (0, "all is well", "")
+
+
+def test_a_copy_that_a_child_closed_does_not_wait(client: Any) -> None:
+    with ThreadPoolExecutor() as pool, Near(client, "seen", **QUICK) as near:
+        as_in_a_child(near)
+        assert near._driver is not None
+        # As the thread did at the moment of the fork.
+        with near._driver.changed:
+            near.close()
+            with pytest.raises(ValueError, match="^the copy is closed$"):
+                pool.submit(near.wait).result(30)
+
+
+class Noted:
+    """A lock that notes who has reached it."""
+
+    def __init__(self, lock: Any) -> None:
+        self.lock, self.reached = lock, threading.Semaphore(0)
+
+    def __enter__(self) -> None:
+        self.reached.release()
+        self.lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
+
+
+def test_one_of_two_calls_in_a_child_starts_the_thread(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    client.execute_command("BF.ADD", "seen", "a")
+    gate, lock, start = Gate(client), Noted(valkeybloom.near.starting), threading.Thread.start
+    begun = threading.Event()
+    workers: list[threading.Thread] = []
+
+    def starting(thread: threading.Thread) -> None:
+        if thread.name.startswith("valkeybloom-near-"):
+            workers.append(thread)
+            begun.set()
+            # Until the other call, too, has found that no thread runs.
+            for _ in range(2 if len(workers) == 1 else 0):
+                assert lock.reached.acquire(timeout=30)
+        start(thread)
+
+    gate.open.clear()
+    with ThreadPoolExecutor() as pool, Near(client, "seen", reader=gate, **QUICK) as near:
+        as_in_a_child(near)
+        monkeypatch.setattr(valkeybloom.near, "starting", lock)
+        monkeypatch.setattr(threading.Thread, "start", starting)
+        waiting = pool.submit(near.wait, 30)
+        assert begun.wait(30)
+        assert pool.submit(near.contains, "a").result(30)
+        gate.open.set()
+        assert len(workers) == 1 and waiting.result() and thread_of(near) is workers[0]
+
+
+def test_a_close_wakes_a_call_that_starts_the_thread(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, is_ready, close = Gate(client), Near._is_ready, Near._close
+    gate.open.clear()
+    checked = threading.Event()
+
+    def checking(near: Near) -> bool:
+        try:
+            return is_ready(near)
+        finally:
+            checked.set()
+
+    def closing(near: Near) -> None:
+        # Until the thread is at a command, and the other call waits, which gives the lock back.
+        if not checked.is_set():
+            waiting.append(pool.submit(near.wait))
+            assert checked.wait(30) and gate.waiting.wait(30)
+            with near._driver.changed:  # type: ignore[union-attr]
+                pass
+        close(near)
+
+    waiting: list[Any] = []
+    with ThreadPoolExecutor() as pool:
+        near = Near(gate, "seen", **QUICK)
+        assert gate.waiting.wait(30)
+        gate.waiting.clear()
+        as_in_a_child(near)
+        monkeypatch.setattr(Near, "_is_ready", checking)
+        monkeypatch.setattr(Near, "_close", closing)
+        near.close()
+        try:
+            with pytest.raises(ValueError, match="^the copy is closed$"):
+                waiting[0].result(30)
+        finally:
+            gate.open.set()
 
 
 EXITING = """

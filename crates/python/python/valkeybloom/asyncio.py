@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 
 from ._exchange import encoded, fetching, options, routing, storing
-from .near import REST, Driver, NearBase, NearStats, answered, failed, limited
+from .near import RETRY_SECONDS, Driver, NearBase, NearStats, limited, outcome_of_error, outcome_of_reply
 from .once import Forgotten, OnceBase, Routed
 
 TYPE_CHECKING = False
@@ -118,7 +118,7 @@ class Near(NearBase):
         """Add a batch of items to the server's filter, as `valkeybloom.Near.update` does. Return how many were new."""
         return sum(await self.add_many(items))
 
-    async def wait(self, timeout: float | None = None) -> bool:
+    async def wait(self, timeout: float | timedelta | None = None) -> bool:
         """Wait until the copy answers, as `valkeybloom.Near.wait` does. Return whether it does within `timeout` seconds."""
         try:
             async with asyncio.timeout(limited(timeout)):
@@ -200,7 +200,7 @@ class AsyncWorker(Driver):
                     step = self.next_step(await self.perform(step))
                 except Exception:
                     # If the copy did not take the outcome of a command, the command is sent again.
-                    step = REST
+                    step = RETRY_SECONDS
                 self.notify()
         finally:
             # Calls that wait start another task, unless the copy is closed.
@@ -211,9 +211,10 @@ class AsyncWorker(Driver):
         if isinstance(step, float):
             return await asyncio.sleep(step, None)
         try:
-            return answered(step[0], await self.client.execute_command(*step, **routing(self.client, self.key, self.plain)))
+            reply = await self.client.execute_command(*step, **routing(self.client, self.key, self.plain))
+            return outcome_of_reply(step[0], reply)
         except Exception as error:
-            return failed(step[0], error)
+            return outcome_of_error(step[0], error)
 
 
 class Once(OnceBase):

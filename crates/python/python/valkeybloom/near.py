@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Near", "NearStats"]
 
+# Modules that only a `Near` at work needs are imported within functions: they take longer to import than this package.
+
 #: Held while a thread is started, and while the process forks: so a child has no thread that was half started.
 starting = RLock()
 
@@ -34,7 +36,7 @@ os.register_at_fork(before=starting.acquire, after_in_parent=starting.release, a
 
 
 #: The seconds until the next attempt after a step raised an error: there is no memory now, or it has a bug.
-REST = 1.0
+RETRY_SECONDS = 1.0
 
 #: 30 years, in seconds. A longer timeout never ends, because timers refuse those of 292 years and more.
 LONGEST = 1e9
@@ -44,33 +46,33 @@ def seconds(time: float | timedelta) -> float:
     return time if isinstance(time, (int, float)) else time.total_seconds()
 
 
-def limited(timeout: float | None) -> float | None:
-    """Returns a timeout that timers take; None if it never ends."""
-    if timeout is None or timeout > LONGEST:
+def limited(timeout: float | timedelta | None) -> float | None:
+    """Returns the seconds of a timeout that timers take; None if it never ends."""
+    if timeout is None:
         return None
-    if timeout != timeout:
+    limit = seconds(timeout)
+    if limit != limit:
         raise ValueError("bad timeout")
-    return max(timeout, 0.0)
+    return None if limit > LONGEST else max(limit, 0.0)
 
 
 def chance() -> float:
     """Returns a random number from 0 to 1."""
-    # The module takes longer to import than all the rest.
     from random import random
 
     return random()
 
 
-def lost(text: str) -> Outcome:
+def outcome_of_loss(text: str) -> Outcome:
     """Returns the outcome of a command without a reply. The text is the reason."""
     return lambda near: near._take_loss(text, chance())
 
 
-def failed(command: str, error: Exception) -> Outcome:
+def outcome_of_error(command: str, error: Exception) -> Outcome:
     """Returns the outcome of a command that raised an error: the server refused it, or there is no reply."""
     text = refusal(error)
     if text is None:
-        return lost(text_of(error))
+        return outcome_of_loss(text_of(error))
     if text.startswith("MOVED"):
         text += "; use a cluster client"
     if command == "BF.READ" and "unknown command" in text:
@@ -78,16 +80,16 @@ def failed(command: str, error: Exception) -> Outcome:
     return lambda near: near._take_refusal(text, chance())
 
 
-def answered(command: str, reply: Any) -> Outcome:
-    """Returns the outcome of a command with a reply, which is BF.READ's or BF.SCANDUMP's, with the filter's id or without."""
-    match reply:
-        case [bytes() as cursor, int() as items, bytes() as hashes] if 0 <= items < 2**64:
+def outcome_of_reply(command: str, reply: Any) -> Outcome:
+    """Returns the outcome of a command with a reply. That of BF.SCANDUMP comes with the filter's id or without."""
+    match command, reply:
+        case "BF.READ", [bytes() as cursor, int() as items, bytes() as hashes] if 0 <= items < 2**64:
             return lambda near: near._take_news(cursor, items, hashes, chance())
-        case [int() as iterator, (bytes() | None) as chunk] if 0 <= iterator < 2**64:
+        case "BF.SCANDUMP", [int() as iterator, (bytes() | None) as chunk] if 0 <= iterator < 2**64:
             return lambda near: near._take_chunk(iterator, chunk or b"", b"", chance())
-        case [int() as iterator, (bytes() | None) as chunk, bytes() as id] if 0 <= iterator < 2**64:
+        case "BF.SCANDUMP", [int() as iterator, (bytes() | None) as chunk, bytes() as id] if 0 <= iterator < 2**64:
             return lambda near: near._take_chunk(iterator, chunk or b"", id, chance())
-    return lost(f"execute_command returned {type(reply).__name__}, not the reply of {command}")
+    return outcome_of_loss(f"execute_command returned {type(reply).__name__}, not the reply of {command}")
 
 
 class NearBase(Follower):
@@ -207,6 +209,87 @@ class NearBase(Follower):
         return self._receipts._has_receipts()
 
 
+#     Near ── _driver ──> Worker ── thread ──> a step of the copy: sends its command, or rests; and so on
+#      ^                    │ changed            notified after each step, for `wait`
+#      └── near: weak ──────┘ wake               ends a rest: at `close`, and when the `Near` is gone
+#
+# Order of locks: first `starting` or `changed`, which no thread holds together, then the lock of the copy.
+
+
+class Driver:
+    """Sends the commands that keep a copy fresh. It holds a reference to its `Near` only for a moment at each step."""
+
+    def __init__(self, near: NearBase) -> None:
+        from weakref import ref
+
+        self.client: Any = near._reader
+        self.key = near._key
+        self.plain = options(self.client)
+        self.near: ref[NearBase] = ref(near, self.end)
+
+    def end(self, _: object = None) -> None:
+        """Wakes the driver, whose `Near` is closed or gone."""
+        raise NotImplementedError
+
+    def next_step(self, outcome: Outcome | None) -> Step | None:
+        """Passes the outcome of the last step to the copy, if it was a command. Returns the next step; None at the end."""
+        near = self.near()
+        if near is None or near._driver is not self or near.state == "closed":
+            return None
+        if outcome is not None:
+            outcome(near)
+        return near._next()
+
+
+class Worker(Driver):
+    """The thread of a `Near`."""
+
+    def __init__(self, near: Near) -> None:
+        from queue import SimpleQueue
+        from threading import Condition, Thread
+
+        #: Notified after each step. The thread holds it while it changes the copy.
+        self.changed = Condition()
+        #: Wakes the thread. Its `put` may run at any moment, even while the garbage collector interrupts the thread.
+        self.wake: SimpleQueue[None] = SimpleQueue()
+        super().__init__(near)
+        self.thread = Thread(target=self.run, name=f"valkeybloom-near-{self.key!r}", daemon=True)
+
+    def end(self, _: object = None) -> None:
+        self.wake.put(None)
+
+    def run(self) -> None:
+        step: Step | None = 0.0
+        while step is not None:
+            try:
+                step = self.next_step(self.perform(step))
+            except Exception:
+                # If the copy did not take the outcome of a command, the command is sent again.
+                step = RETRY_SECONDS
+
+    def next_step(self, outcome: Outcome | None) -> Step | None:
+        with self.changed:
+            try:
+                return super().next_step(outcome)
+            finally:
+                self.changed.notify_all()
+
+    def perform(self, step: Step) -> Outcome | None:
+        """Waits, or sends a command and returns its outcome."""
+        if isinstance(step, float):
+            from queue import Empty
+
+            try:
+                self.wake.get(timeout=step)
+            except Empty:
+                pass
+            return None
+        try:
+            return outcome_of_reply(step[0], self.client.execute_command(*step, **routing(self.client, self.key, self.plain)))
+        except Exception as error:
+            return outcome_of_error(step[0], error)
+
+
 class Near(NearBase):
     """A copy of a server's Bloom filter that follows it, so that lookups take no round trip.
 
@@ -303,7 +386,7 @@ class Near(NearBase):
         """Add a batch of items as `add_many` does. Return how many were new."""
         return sum(self.add_many(items))
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self, timeout: float | timedelta | None = None) -> bool:
         """Wait until the copy answers, for at most `timeout` seconds. Return whether it does.
 
         Raises ValueError with the reason if the filter can't be followed, the password is wrong, or the object is closed.
@@ -311,33 +394,36 @@ class Near(NearBase):
         """
         from time import monotonic
 
-        timeout = limited(timeout)
-        end = None if timeout is None else monotonic() + timeout
-        self._start()
-        worker = self._driver
-        if worker is None:
-            raise ValueError("the copy is closed")
-        with worker.changed:
-            while not self._is_ready():
+        limit = limited(timeout)
+        end = None if limit is None else monotonic() + limit
+        while True:
+            self._start()
+            worker = self._driver
+            # A thread that a fork left behind may have held the lock of its worker.
+            if worker is None or self.state == "closed":
+                raise ValueError("the copy is closed")
+            with worker.changed:
+                if self._is_ready():
+                    return True
                 left = None if end is None else end - monotonic()
                 if left is not None and left <= 0:
                     return False
                 worker.changed.wait(left)
-        return True
 
     def close(self) -> None:
         """End the thread, and drop the copy. Lookups ask the server from now on.
 
         It does not wait for a command that the thread has sent; its reply has no effect.
         """
+        # From now on, no thread is started, so the worker stays the same.
+        self._close()
         worker = self._driver
-        if worker is None or not worker.thread.is_alive():
-            self._close()
-            return
-        with worker.changed:
-            self._close()
-            worker.changed.notify_all()
-        worker.end()
+        if worker is not None and worker.thread.is_alive():
+            with worker.changed:
+                # The thread may have changed the copy since.
+                self._close()
+                worker.changed.notify_all()
+            worker.end()
 
     def __enter__(self) -> Self:
         return self
@@ -347,13 +433,17 @@ class Near(NearBase):
 
     def _start(self) -> None:
         """Starts the thread, unless it runs. A child of `fork` has none."""
-        worker = self._driver
-        if worker is not None and worker.thread.is_alive():
+        if self._is_running():
             return
         with starting:
-            if self._driver is worker and self.state != "closed":
+            # Another call may have started it meanwhile.
+            if not self._is_running() and self.state != "closed":
                 self._driver = Worker(self)
                 self._driver.thread.start()
+
+    def _is_running(self) -> bool:
+        worker = self._driver
+        return worker is not None and worker.thread.is_alive()
 
     def _run(self, exchange: Exchange, addition: Addition | None = None) -> Any:
         """Sends the commands of an exchange, which is that of a call if it adds items. Starts the thread, unless it runs."""
@@ -370,76 +460,3 @@ class Near(NearBase):
         return found
 
 
-class Driver:
-    """Sends the commands that keep a copy fresh. It holds a reference to its `Near` only for a moment at each step."""
-
-    def __init__(self, near: NearBase) -> None:
-        from weakref import ref
-
-        self.client: Any = near._reader
-        self.key = near._key
-        self.plain = options(self.client)
-        self.near: ref[NearBase] = ref(near, self.end)
-
-    def end(self, _: object = None) -> None:
-        """Wakes the driver, whose `Near` is closed or gone."""
-        raise NotImplementedError
-
-    def next_step(self, outcome: Outcome | None) -> Step | None:
-        """Passes the outcome of the last step to the copy, if it was a command. Returns the next step; None at the end."""
-        near = self.near()
-        if near is None or near._driver is not self or near.state == "closed":
-            return None
-        if outcome is not None:
-            outcome(near)
-        return near._next()
-
-
-class Worker(Driver):
-    """The thread of a `Near`."""
-
-    def __init__(self, near: Near) -> None:
-        from queue import SimpleQueue
-        from threading import Condition, Thread
-
-        #: Notified after each step. The thread holds it while it changes the copy, so it is taken before the lock of the
-        #: copy. It is never taken together with `starting`.
-        self.changed = Condition()
-        #: Wakes the thread. Its `put` may run at any moment, even while the garbage collector interrupts the thread.
-        self.wake: SimpleQueue[None] = SimpleQueue()
-        super().__init__(near)
-        self.thread = Thread(target=self.run, name=f"valkeybloom-near-{self.key!r}", daemon=True)
-
-    def end(self, _: object = None) -> None:
-        self.wake.put(None)
-
-    def run(self) -> None:
-        step: Step | None = 0.0
-        while step is not None:
-            try:
-                step = self.next_step(self.perform(step))
-            except Exception:
-                # If the copy did not take the outcome of a command, the command is sent again.
-                step = REST
-
-    def next_step(self, outcome: Outcome | None) -> Step | None:
-        with self.changed:
-            try:
-                return super().next_step(outcome)
-            finally:
-                self.changed.notify_all()
-
-    def perform(self, step: Step) -> Outcome | None:
-        """Waits, or sends a command and returns its outcome."""
-        if isinstance(step, float):
-            from queue import Empty
-
-            try:
-                self.wake.get(timeout=step)
-            except Empty:
-                pass
-            return None
-        try:
-            return answered(step[0], self.client.execute_command(*step, **routing(self.client, self.key, self.plain)))
-        except Exception as error:
-            return failed(step[0], error)
