@@ -22,8 +22,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// not fetch together.
 const SPREAD: u32 = 20;
 
-/// The shortest time between two polls.
-const SHORTEST_POLL: Duration = Duration::from_millis(1);
+/// The shortest time between two polls, or two fetches.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The longest time that an option can be, 136 years: sums of such times do not overflow.
 const LONGEST_OPTION: Duration = Duration::from_secs(u32::MAX as u64);
@@ -87,12 +87,13 @@ impl Follower {
     /// Returns a follower without a copy. It begins to fetch one at once.
     pub fn new(options: Options) -> Self {
         let bounded = |time: Duration| time.min(LONGEST_OPTION);
+        let interval = |time: Duration| time.clamp(SHORTEST_INTERVAL, LONGEST_OPTION);
         Self {
             options: Options {
-                every: bounded(options.every).max(SHORTEST_POLL),
+                every: interval(options.every),
                 max_age: bounded(options.max_age),
                 confirm: options.confirm,
-                refresh: options.refresh.map(bounded),
+                refresh: options.refresh.map(interval),
                 lag: bounded(options.lag),
             },
             ..Self::default()

@@ -57,8 +57,8 @@ pub struct Options {
     pub max_age: Duration,
     /// Whether only the server denies items. The copy then only claims items.
     pub confirm: bool,
-    /// The time between two fetches from a server without `BF.READ`, to which the copy's permitted age is added. `None`,
-    /// the default, refuses such servers.
+    /// The time between two fetches from a server without `BF.READ`, at least 1 ms, to which the copy's permitted age is
+    /// added. `None`, the default, refuses such servers.
     pub refresh: Option<Duration>,
     /// How far the server that is read from may be behind the one that is written to: 0, the default, if it is the same
     /// one. If the copy lacks an item of the program's for longer, the server that was written to is asked about it.

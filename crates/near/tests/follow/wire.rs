@@ -170,3 +170,24 @@ fn options_without_a_bound() {
         }
     }
 }
+
+/// However short the time between two fetches is, they do not follow at once.
+#[test]
+fn fetches_are_a_millisecond_apart() {
+    let mut server = Server::with(Make::growing(Maker::Own, 10, 5).object());
+    server.has_feeds = false;
+    let mut follower = Follower::new(Options {
+        refresh: Some(Duration::ZERO),
+        ..Options::default()
+    });
+    let now = Duration::from_secs(10);
+    while follower.stats().fetches == 0 {
+        let Step::Send(request) = follower.next(now) else {
+            panic!("it waits before the first fetch");
+        };
+        let answer = server.reply(&request);
+        follower.take(answer.as_reply(), now, 0.0);
+    }
+    let again = Step::Wait(now + Duration::from_millis(1));
+    assert_eq!(follower.next(now), again);
+}
