@@ -34,8 +34,10 @@ pub unsafe extern "C" fn valkeybloom_near_new(
 ) -> Status {
     // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
-        let [every, max_age, refresh, lag] = borrow(times)?.map(time);
-        let refresh = Some(refresh).filter(|refresh| !refresh.is_zero());
+        let times = borrow(times)?;
+        let [every, max_age, refresh, lag] = times.map(time);
+        // Less than a microsecond is rounded to 0, but is not 0.
+        let refresh = (times[2] > 0.0).then_some(refresh);
         let options = Options {
             every,
             max_age,

@@ -170,11 +170,14 @@ test('what can not be followed is refused in words', async () => {
   const near = new Near(older, 'seen', QUICK);
   await assert.rejects(near.wait(30), /unknown command 'BF.READ'; pass refresh to follow a server without BF.READ/);
   near.close();
-  const refreshed = new Near(older, 'seen', { ...QUICK, refresh: 0.05 });
-  assert.equal(await refreshed.wait(30), true);
-  await client.call('BF.ADD', 'seen', 'later');
-  await until(() => refreshed.local('later'));
-  refreshed.close();
+  // However short it is, it does not turn fetches off.
+  for (const refresh of [0.05, 1e-7]) {
+    const refreshed = new Near(older, 'seen', { ...QUICK, refresh });
+    assert.equal(await refreshed.wait(30), true);
+    await client.call('BF.ADD', 'seen', `later ${refresh}`);
+    await until(() => refreshed.local(`later ${refresh}`));
+    refreshed.close();
+  }
 });
 
 test('wrong arguments are refused', () => {
@@ -408,6 +411,25 @@ test('a replica is read, and the primary is written to', async () => {
     reading.close();
     await replica.stop();
   }
+});
+
+test('a reader that is null is no replica', async () => {
+  await client.call('BF.ADD', 'seen', 'a');
+  let [latest, isFrozen] = [undefined, false];
+  const one = {
+    async callBuffer(...words) {
+      if (words[0] !== 'BF.READ') return client.callBuffer(...words);
+      if (isFrozen) return [...latest.slice(0, 2), Buffer.alloc(0)];
+      return (latest = await client.callBuffer(...words));
+    },
+  };
+  const near = new Near(one, 'seen', { ...QUICK, reader: null });
+  assert.equal(await near.wait(30), true);
+  isFrozen = true;
+  assert.equal(await near.add('b'), true);
+  // Only a replica may lack it for long: a poll that brings nothing ends what the object knows by itself.
+  await until(() => near.local('b') === false);
+  near.close();
 });
 
 test('a wait ends, even if nothing else refers to the copy or the caller', async () => {
