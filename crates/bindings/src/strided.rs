@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_may_be_apart_and_backwards_and_many() {
+    fn elements_may_be_apart_and_backwards() {
         let element = Element::Bytes {
             width: 2,
             padded: true,
@@ -294,6 +294,10 @@ mod tests {
             padded: false,
         };
         assert_eq!(items(memory, 1, 4, unpadded), ["a\0"]);
+    }
+
+    #[test]
+    fn many_elements_are_read_in_blocks() {
         let numbers: Vec<u8> = (0..5000_u32).flat_map(u32::to_ne_bytes).collect();
         let element = Element::Integer {
             bytes: 4,
