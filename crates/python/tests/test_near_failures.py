@@ -380,6 +380,9 @@ from valkeybloom import Near
 
 warnings.simplefilter("ignore")
 client = redis.Redis(port=int(sys.argv[1]))
+# A child of redis-py 8 waits for this lock, even if another thread of the parent held it at the fork.
+pool = client.connection_pool
+os.register_at_fork(after_in_child=lambda: setattr(pool, "_lock", threading.RLock()))
 near = Near(client, "seen", every=0.005, max_age=float(sys.argv[2]), missing="create")
 closed = Near(client, "seen")
 closed.close()

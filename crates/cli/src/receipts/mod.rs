@@ -182,8 +182,7 @@ impl<'s> RunReceipts<'s> {
         command: &Cmd,
         mut reply: Result<Value, Fault>,
     ) -> Result<Value, Fault> {
-        let is_early = |fault: &Fault| fault.is_slot_moving() || forgotten(fault).is_some();
-        if reply.as_ref().is_err_and(is_early) {
+        if reply.as_ref().is_err_and(|fault| forgotten(fault).is_some()) {
             reply = self.server.call(&self.receipts[index].key, command);
         }
         self.note(index, reply)
