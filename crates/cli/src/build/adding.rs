@@ -192,14 +192,14 @@ impl<'a> Adding<'a> {
         let replies = self.server.call_all(&commands).into_iter();
         let mut refusals: Vec<Refusal<'_>> = Vec::new();
         for ((batch, (_, command)), mut reply) in batches.iter().zip(&commands).zip(replies) {
-            // After a refusal the run ends: no command is sent again, and no more items are counted.
+            // After a refusal the run ends, and no more items are counted.
             let goes_on = refusals.is_empty();
             let has_refused = refusals.iter().any(|it| it.index == batch.index);
-            reply = match &self.receipts {
-                Some(receipts) if goes_on => receipts.settle(batch.index, command, reply),
-                Some(receipts) if !has_refused => receipts.note(batch.index, reply),
-                _ => reply,
-            };
+            if let Some(receipts) = &self.receipts
+                && !has_refused
+            {
+                reply = receipts.settle(batch.index, command, reply);
+            }
             match self.form.new_items(batch, reply) {
                 Ok(new) if goes_on => {
                     counts.new += new;

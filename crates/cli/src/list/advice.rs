@@ -59,7 +59,10 @@ pub fn of(row: &Row, settings: Settings, idle_days: u64) -> Vec<Advice> {
         Details::Cuckoo { expansion: 0 } => {
             vec![nearly_full(row), near_memory(row, settings)]
         }
-        Details::Cuckoo { .. } => vec![near_last_filter(row, settings), near_memory(row, settings)],
+        Details::Cuckoo { expansion } => vec![
+            near_last_filter(row, *expansion, settings),
+            near_memory(row, settings),
+        ],
         Details::CountMin {
             width,
             depth,
@@ -126,22 +129,36 @@ fn nearly_full(row: &Row) -> Option<Advice> {
     })
 }
 
-/// Warns of a cuckoo filter that has stacked half of the filters that it may, as a key does that nobody reserved.
-fn near_last_filter(row: &Row, settings: Settings) -> Option<Advice> {
+/// Warns of a cuckoo filter that has stacked half of the filters that it may, as a key does that nobody reserved. If each filter
+/// is larger than the one before, the last two matter.
+fn near_last_filter(row: &Row, expansion: u64, settings: Settings) -> Option<Advice> {
     let (filters, most) = (row.filters?, settings.cuckoo_filters?);
-    if filters.saturating_mul(2) < most.max(4) {
+    let is_near = match expansion {
+        1 => filters.saturating_mul(2) >= most.max(4),
+        _ => filters.saturating_add(1) >= most,
+    };
+    if !is_near {
         return None;
     }
     let text = format!(
-        "it has {} of the {} filters that {CUCKOO_FILTERS} allows, and refuses items when the last one is full; fill one \
-         reserved for more, and rename it",
-        grouped(filters),
+        "it has {}, and {CUCKOO_FILTERS} is {}, so it refuses items when the last one is full; fill one reserved for more, and \
+         rename it",
+        counted(filters, "filter"),
         grouped(most),
     );
-    // As many slots as all the filters that it may have.
-    let capacity = row.capacity?.div_ceil(filters).saturating_mul(most);
+    // As many slots as all the filters that it may have, or as one more filter would bring.
+    let (capacity, options) = match expansion {
+        1 => (
+            row.capacity?.div_ceil(filters).saturating_mul(most),
+            String::new(),
+        ),
+        _ => (
+            row.capacity?.saturating_mul(expansion),
+            format!(" EXPANSION {expansion}"),
+        ),
+    };
     let capacity = capacity.max(with_headroom(row.items?));
-    let command = format!("CF.RESERVE {} {capacity}", new_key(&row.key));
+    let command = format!("CF.RESERVE {} {capacity}{options}", new_key(&row.key));
     Some(Advice(text, command))
 }
 

@@ -182,7 +182,10 @@ impl<'s> RunReceipts<'s> {
         command: &Cmd,
         mut reply: Result<Value, Fault>,
     ) -> Result<Value, Fault> {
-        if reply.as_ref().is_err_and(|fault| forgotten(fault).is_some()) {
+        if reply
+            .as_ref()
+            .is_err_and(|fault| forgotten(fault).is_some())
+        {
             reply = self.server.call(&self.receipts[index].key, command);
         }
         self.note(index, reply)
@@ -190,7 +193,7 @@ impl<'s> RunReceipts<'s> {
 
     /// Notes what a reply shows about the run: whether more items may be done, or fewer because the key's receipt is older than
     /// its replies (as after a failover), or is gone. Replaces the fault of a receipt that is gone by one that says so.
-    pub fn note(&self, index: usize, reply: Result<Value, Fault>) -> Result<Value, Fault> {
+    fn note(&self, index: usize, reply: Result<Value, Fault>) -> Result<Value, Fault> {
         let Err(fault @ Fault::Refused(_)) = &reply else {
             self.status.note_call();
             return reply;

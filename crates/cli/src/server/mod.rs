@@ -90,8 +90,9 @@ impl Server {
     /// Calls commands, and those again and again whose slots move to other nodes. A node that says so has not executed the
     /// command.
     fn call_until_moved(&self, commands: &[(&[u8], &Cmd)]) -> Vec<Result<Value, Fault>> {
-        let start = Instant::now();
         let mut replies = self.call_once(commands);
+        // Other replies may have taken longer than a slot does.
+        let start = Instant::now();
         while self.is_cluster() && start.elapsed() < SLOT_MOVE_TIMEOUT {
             let pairs = commands.iter().zip(&mut replies);
             let is_early =
@@ -189,8 +190,8 @@ impl Server {
     }
 
     /// Keeps reads on this connection from changing the times at which keys were last used, where the server can do so:
-    /// since Redis 7.2 and Valkey 7.2. A cluster's client that connects to a node later, as after a failover, reads from that
-    /// node without this.
+    /// since Redis 7.2 and Valkey 7.2. A connection that is made later, as by a cluster's client after a failover, reads without
+    /// this.
     pub fn leave_untouched(&self) -> Result<(), Fault> {
         for node in self.primaries()? {
             unless_refused(self.query_on::<Value>(&node, &words("CLIENT NO-TOUCH ON")))?;
