@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::de::{Deserialize, DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
+use memchr::memchr;
+use serde::Deserializer as _;
+use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Deserializer, Error};
 
@@ -58,139 +60,92 @@ impl Field {
     }
 
     /// Returns the item of a line: a string without its quotes and escapes, anything else as it is written. `None` if there is
-    /// no such field, or it is null.
+    /// no such field, or it is null. Only the item and the names of objects on the path are converted: JSON has numbers and
+    /// strings that Rust's types lack.
     fn find<'l>(&self, line: &'l [u8]) -> Result<Option<Cow<'l, str>>, Error> {
-        let line = str::from_utf8(line).map_err(Error::custom)?;
-        find_in(line, &self.0)
-    }
-}
-
-/// Returns the item at a path of a value; without a path, the value is the item.
-fn find_in<'l>(text: &'l str, path: &[String]) -> Result<Option<Cow<'l, str>>, Error> {
-    let mut from = Deserializer::from_str(text);
-    let before = 0;
-    let found = Search { text, path, before }.deserialize(&mut from)?;
-    from.end()?;
-    Ok(found)
-}
-
-/// The search for the item at a path of a value. Only objects on the path are read by recursion, and only the item is
-/// converted: JSON has numbers and strings that Rust's types lack.
-struct Search<'p, 'l> {
-    /// The text that the value is part of.
-    text: &'l str,
-    path: &'p [String],
-    /// The position in the text after the name of the value.
-    before: usize,
-}
-
-impl Search<'_, '_> {
-    /// Returns the first byte of the value. After the name, only white space and a colon are before it.
-    fn first_byte(&self) -> Option<u8> {
-        let mut rest = self.text.as_bytes()[self.before..].iter().copied();
-        rest.find(|byte| !b": \t\r\n".contains(byte))
-    }
-}
-
-impl<'l> DeserializeSeed<'l> for Search<'_, 'l> {
-    type Value = Option<Cow<'l, str>>;
-
-    fn deserialize<D: serde::Deserializer<'l>>(self, from: D) -> Result<Self::Value, D::Error> {
-        match (self.path, self.first_byte()) {
-            ([], Some(b'"')) => from.deserialize_str(self),
-            ([], _) => {
-                let text = <&RawValue>::deserialize(from)?.get();
-                Ok((text != "null").then_some(text.into()))
+        let mut text = str::from_utf8(line).map_err(Error::custom)?;
+        for (level, name) in self.0.iter().enumerate() {
+            let value = value_of(name, text);
+            match value.map_err(|error| if level == 0 { error } else { half(error) })? {
+                Some(value) => text = value,
+                None => return Ok(None),
             }
-            (_, Some(b'{')) => from.deserialize_map(self),
-            _ => IgnoredAny::deserialize(from).map(|_| None),
         }
+        let Some(string) = text.strip_prefix('"') else {
+            return Ok((text != "null").then_some(text.into()));
+        };
+        let string = string.strip_suffix('"').unwrap_or(string);
+        if memchr(b'\\', string.as_bytes()).is_none() {
+            return Ok(Some(string.into()));
+        }
+        let item: String = serde_json::from_str(text).map_err(half)?;
+        Ok(Some(item.into()))
     }
 }
 
-impl<'l> Visitor<'l> for Search<'_, 'l> {
-    type Value = Option<Cow<'l, str>>;
+/// Returns the fault of a string within a line that is JSON: nothing else can be wrong. It has no column, because that of the
+/// error is within a part of the line.
+fn half(_: Error) -> Error {
+    Error::custom("a string has half of a surrogate pair")
+}
+
+/// Returns the value of a field of a value, the last one if there are several. `None` if there is none, or the value is no
+/// object. What is skipped takes no recursion.
+fn value_of<'l>(name: &str, text: &'l str) -> Result<Option<&'l str>, Error> {
+    let mut from = Deserializer::from_str(text);
+    let value = if text.trim_start().starts_with('{') {
+        from.deserialize_map(ValueOf(name))?
+    } else {
+        from.deserialize_ignored_any(IgnoredAny)?;
+        None
+    };
+    from.end()?;
+    Ok(value.map(RawValue::get))
+}
+
+/// Visits an object that may have a field of this name.
+struct ValueOf<'n>(&'n str);
+
+impl<'l> Visitor<'l> for ValueOf<'_> {
+    type Value = Option<&'l RawValue>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_borrowed_str<E>(self, text: &'l str) -> Result<Self::Value, E> {
-        Ok(Some(text.into()))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Some(text.to_owned().into()))
+        f.write_str("an object")
     }
 
     fn visit_map<A: MapAccess<'l>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let Self { text, path, .. } = self;
-        let (name, path) = path.split_first().expect("a path into the object");
-        let mut found = None;
-        while let Some(key) = map.next_key_seed(Name { text, name })? {
-            match key {
-                Key::Another => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-                Key::Before(before) => {
-                    found = map.next_value_seed(Search { text, path, before })?;
-                }
-                Key::Escaped => {
-                    let value = map.next_value::<&RawValue>()?.get();
-                    // The value is JSON, so nothing else can be wrong.
-                    let fault = |_| A::Error::custom("a string with half of a surrogate pair");
-                    found = find_in(value, path).map_err(fault)?;
-                }
+        let mut value = None;
+        while let Some(is_it) = map.next_key_seed(Name(self.0))? {
+            if is_it {
+                value = Some(map.next_value()?);
+            } else {
+                map.next_value::<IgnoredAny>()?;
             }
         }
-        Ok(found)
+        Ok(value)
     }
 }
 
 /// Compares the name of a field, whose escapes are resolved.
-struct Name<'n, 'l> {
-    text: &'l str,
-    name: &'n str,
-}
+struct Name<'n>(&'n str);
 
-/// What the name of a field is.
-enum Key {
-    Another,
-    /// The wanted one, which ends at this position of the text.
-    Before(usize),
-    /// The wanted one, written with escapes. It is a copy, so its place is unknown.
-    Escaped,
-}
+impl<'l> DeserializeSeed<'l> for Name<'_> {
+    type Value = bool;
 
-impl<'l> DeserializeSeed<'l> for Name<'_, 'l> {
-    type Value = Key;
-
-    fn deserialize<D: serde::Deserializer<'l>>(self, from: D) -> Result<Key, D::Error> {
+    fn deserialize<D: serde::Deserializer<'l>>(self, from: D) -> Result<bool, D::Error> {
         from.deserialize_str(self)
     }
 }
 
-impl<'l> Visitor<'l> for Name<'_, 'l> {
-    type Value = Key;
+impl Visitor<'_> for Name<'_> {
+    type Value = bool;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the name of a field")
     }
 
-    fn visit_borrowed_str<E>(self, name: &'l str) -> Result<Key, E> {
-        if name != self.name {
-            return Ok(Key::Another);
-        }
-        let start = name.as_ptr().addr() - self.text.as_ptr().addr();
-        Ok(Key::Before(start + name.len() + 1))
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<Key, E> {
-        Ok(if name == self.name {
-            Key::Escaped
-        } else {
-            Key::Another
-        })
+    fn visit_str<E>(self, name: &str) -> Result<bool, E> {
+        Ok(name == self.0)
     }
 }
 
@@ -233,6 +188,9 @@ mod tests {
             ("1e400", "a", None),
             (r#"{"a":"\ud800"}"#, "a.b", None),
             (r#"{"b":"\ud800","a":"x"}"#, "a", Some("x")),
+            (r#"{"a":"\ud800","a":"x"}"#, "a", Some("x")),
+            (r#"{"a":{"b":"\ud800"},"a":{"b":"x"}}"#, "a.b", Some("x")),
+            (r#"{"b":{"\ud800":1},"a":"x"}"#, "a", Some("x")),
             // White space, and escapes in names on the path.
             ("{ \"a\"\t: \r{\"b\" :\"x\"} }", "a.b", Some("x")),
             (r#"{"\u0061":{"\"b":"x"}}"#, "a.\"b", Some("x")),
@@ -276,7 +234,11 @@ mod tests {
             (r#"{"b":{"a":01}}"#, "invalid number at line 1 column 12"),
             (
                 r#"{"b":{"a":"\ud800"}}"#,
-                "unexpected end of hex escape at line 1 column 18",
+                "a string has half of a surrogate pair",
+            ),
+            (
+                r#"{"b":{"\ud800":1,"a":"x"}}"#,
+                "a string has half of a surrogate pair",
             ),
         ] {
             assert_eq!(find("b.a", line.as_bytes()), Err(fault.to_owned()));
