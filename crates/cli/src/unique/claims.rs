@@ -143,6 +143,7 @@ fn suspects_of(part: &mut Mutex<Part>) -> suspects::Part {
     let mut part = mem::take(part.get_mut().unwrap_or_else(PoisonError::into_inner));
     part.layers = Vec::new();
     suspects::sort(&mut part.claimed);
+    // The hashes that were not new, and of each suspect about one that was.
     let of_suspects = part.seen - part.items + part.claimed.len();
     suspects::Part::new(&part.claimed, of_suspects < part.seen / 2)
 }

@@ -29,3 +29,24 @@ pub fn place_in_part(hash: Hash, places: usize) -> usize {
     let high = ((hash >> 64) as u64) << PART_BITS;
     ((u128::from(high) * places as u128) >> 64) as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_ascend_with_hashes_and_use_the_whole_part() {
+        for places in [1, 3, 1 << 20] {
+            for part in [0, PARTS - 1] {
+                let first = (part as u128) << (128 - PART_BITS);
+                let step = 1 << 110;
+                let hashes = (0..1 << 10).map(|number| first + number * step + 1);
+                let found: Vec<_> = hashes.map(|hash| place_in_part(hash, places)).collect();
+                assert!(found.is_sorted() && found[0] == 0);
+                let last = first + ((1 << (128 - PART_BITS)) - 1);
+                assert_eq!((part_of(first), part_of(last)), (part, part));
+                assert_eq!(place_in_part(last, places), places - 1);
+            }
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! The hashes that a filter claimed, to be looked up by the second pass.
 //!
-//! Each part of them is a hash table whose entries are ascending, with half as many free slots as hashes. A lookup nearly
-//! always reads one cache line. A filter before the table has the answer for nearly all other hashes, unless most that come are
+//! Each part of them is a hash table whose entries are ascending, with half as many free slots as hashes. A lookup
+//! mostly reads one or two cache lines. A filter before the table has the answer for nearly all other hashes, unless most that come are
 //! suspects.
 
 use std::cell::Cell;
@@ -16,7 +16,7 @@ use super::layer::{Layer, touch_each};
 const BATCH: usize = 64;
 /// The bits for a hash in the filter before the table.
 const FILTER_BITS: usize = 12;
-/// The slots after its home within which a hash nearly always is.
+/// The slots after its home within which seven hashes of eight are.
 const NEAR: usize = 2;
 /// A slot without a hash.
 const FREE: Hash = 0;
@@ -84,7 +84,7 @@ impl Table {
         }
     }
 
-    /// Reads the cache lines where a hash nearly always is.
+    /// Reads the cache lines where a hash mostly is.
     fn touch(&self, hash: Hash) -> Hash {
         let home = place_in_part(hash, self.homes);
         self.slots[home] | self.slots[home + NEAR]
