@@ -94,17 +94,16 @@ impl Server {
         // Other replies may have taken longer than a slot does.
         let start = Instant::now();
         while self.is_cluster() && start.elapsed() < SLOT_MOVE_TIMEOUT {
-            let pairs = commands.iter().zip(&mut replies);
             let is_early =
-                |reply: &Result<_, Fault>| reply.as_ref().is_err_and(Fault::is_slot_moving);
-            let early = pairs.filter(|(_, reply)| is_early(reply));
-            let (again, early): (Vec<_>, Vec<_>) = early.map(|(of, reply)| (*of, reply)).unzip();
-            if again.is_empty() {
+                |index: &usize| replies[*index].as_ref().is_err_and(Fault::is_slot_moving);
+            let early: Vec<_> = (0..commands.len()).filter(is_early).collect();
+            if early.is_empty() {
                 break;
             }
             sleep(SLOT_MOVE_PAUSE);
-            for (old, new) in early.into_iter().zip(self.call_once(&again)) {
-                *old = new;
+            let again: Vec<_> = early.iter().map(|index| commands[*index]).collect();
+            for (index, reply) in early.into_iter().zip(self.call_once(&again)) {
+                replies[index] = reply;
             }
         }
         replies
