@@ -296,3 +296,70 @@ fn keys_and_ends_of_runs_that_lie_are_refused() {
     assert_eq!(runs(&mut of_values, &[2], 2, 0).unwrap(), [b"red"; 2]);
     runs(&mut of_values, &[2, 5], i64::MAX >> 6, 0).unwrap_err();
 }
+
+#[test]
+fn ends_of_other_rows_are_not_read() {
+    let texts = [0_i32, 1, 2, 3, 4, 5, 6];
+    let mut buffers = [std::ptr::null(), pointer(&texts), pointer(b"abcdef")];
+    let mut values = array(6, 0, &mut buffers);
+    let ends = [u64::MAX, 2, 5, 6, 7, u64::MAX];
+    let mut buffers = [std::ptr::null(), pointer(&ends)];
+    let mut ends = array(6, 0, &mut buffers);
+    let mut children = [&raw mut ends, &raw mut values];
+    let mut runs = array(4, 2, &mut []);
+    (runs.n_children, runs.children) = (2, children.as_mut_ptr());
+    let (mut of_ends, mut of_values) = (schema(c"L"), schema(c"u"));
+    let mut columns = [&raw mut of_ends, &raw mut of_values];
+    let mut of_runs = schema(c"+r");
+    (of_runs.n_children, of_runs.children) = (2, columns.as_mut_ptr());
+    let mut batch = Batch::new();
+    // SAFETY: both have two children.
+    unsafe { push(&raw const of_runs, &raw const runs, &mut batch) }.unwrap();
+    assert_eq!(items_of(&batch).unwrap(), [b"c", b"c", b"c", b"d"]);
+}
+
+/// Returns the items of a dictionary of the texts between these offsets, without its first.
+fn chosen(keys: &[i16], offsets: &[i32], valid: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+    let data: Vec<u8> = (0..=255).collect();
+    let mut buffers = [pointer(valid), pointer(offsets), pointer(&data)];
+    let mut values = array(offsets.len().cast_signed() as i64 - 2, 1, &mut buffers);
+    values.null_count = -1;
+    let mut of_values = schema(c"z");
+    let mut of_keys = schema(c"s");
+    of_keys.dictionary = &raw mut of_values;
+    let mut buffers = [std::ptr::null(), pointer(keys)];
+    let mut keys = array(keys.len().cast_signed() as i64 - 1, 1, &mut buffers);
+    keys.dictionary = &raw mut values;
+    let mut batch = Batch::new();
+    // SAFETY: both have a dictionary, and the buffers have what they say.
+    unsafe { push(&raw const of_keys, &raw const keys, &mut batch) }?;
+    items_of(&batch)
+}
+
+#[test]
+fn values_that_no_key_chooses_are_not_read() {
+    // The value at place n is the byte n + 1. Those at 3 and 40 are null.
+    let mut offsets: Vec<i32> = (0..=101).collect();
+    let mut valid = [0xff_u8; 13];
+    (valid[0], valid[5]) = (0b1110_1111, 0b1111_1101);
+    for (keys, expected) in [
+        (&[3_i16, 6, 4, 6, 5][..], &[[7_u8], [5], [7], [6]][..]),
+        (&[40, 90, 4, 90], &[[91], [5], [91]]),
+        (&[40, 99], &[[100]]),
+        (&[40], &[]),
+    ] {
+        assert_eq!(chosen(keys, &offsets, &valid).unwrap(), expected);
+    }
+    for keys in [&[0_i16, 2, 40, 41][..], &[0, 90, 40], &[0, 4, 3]] {
+        let error = chosen(keys, &offsets, &valid).unwrap_err();
+        assert_eq!(error.text(), "item 1 is null");
+    }
+    // Offsets that lie lie below a range, and between values that are copied alone.
+    (offsets[2], offsets[50]) = (i32::MIN, i32::MAX);
+    assert_eq!(
+        chosen(&[0, 6, 4, 5], &offsets, &valid).unwrap(),
+        [[7], [5], [6]]
+    );
+    assert_eq!(chosen(&[0, 90, 4], &offsets, &valid).unwrap(), [[91], [5]]);
+    chosen(&[0, 49], &offsets, &valid).unwrap_err();
+}
