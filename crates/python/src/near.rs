@@ -332,7 +332,7 @@ impl Follower {
     /// "syncing": it fetches the copy, or catches up with the filter. "following": it has a copy that answers, and polls.
     /// "missing": there is no such key, so there are no items. "stale": the copy is too old to answer, or lacks what this
     /// object added; it polls. "refused": the filter can't be followed, for the reason in `stats.last_error`; it is tried
-    /// again every 30 seconds. "closed": it was closed.
+    /// again within 2 or 30 seconds, by the reason, or after `every` if it is longer. "closed": it was closed.
     #[getter]
     fn state(&self, py: Python<'_>) -> PyResult<&'static str> {
         if self.is_closed.load(Relaxed) {

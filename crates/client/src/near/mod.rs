@@ -285,8 +285,8 @@ impl Near {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] if the filter can't be followed or the password is wrong, and [`Error::Closed`]. The server is
-    /// tried again every half minute, so that a later call may succeed.
+    /// [`Error::Refused`] if the filter can't be followed or the password is wrong, and [`Error::Closed`]. A later call may
+    /// succeed: the server is tried again within half a minute, or after [`Options::every`] if it is longer.
     pub async fn ready(&self) -> Result<(), Error> {
         loop {
             let mut changed = std::pin::pin!(self.inner.changed.notified());
