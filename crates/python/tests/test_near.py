@@ -8,6 +8,7 @@ import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +286,26 @@ def test_a_timeout_may_be_longer_than_timers_take(client: Any, timeout: float) -
         assert waiting.result() and near.wait(-timeout)
         with pytest.raises(ValueError, match="^bad timeout$"):
             near.wait(math.nan)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.uint8, np.float32, Fraction])
+def test_times_are_numbers_of_any_kind(client: Any, kind: Any) -> None:
+    from valkeybloom._exchange import milliseconds
+
+    client.execute_command("BF.ADD", "seen", "a")
+    with Near(client, "seen", every=kind(1), max_age=kind(60), refresh=kind(3)) as near:
+        assert near.wait(kind(30)) and "a" in near and near.stats.asked == 0
+    assert milliseconds(kind(100)) == 100_000
+
+
+def test_a_time_of_another_unit_is_not_taken_for_seconds(client: Any) -> None:
+    from valkeybloom._exchange import milliseconds
+
+    time: Any = np.timedelta64(50, "ms")
+    with Near(client, "seen") as near:
+        for call in (near.wait, milliseconds, lambda every: Near(client, "seen", every=every)):
+            with pytest.raises(TypeError):
+                call(time)
 
 
 def test_what_can_not_be_followed_is_refused_in_words(client: Any) -> None:

@@ -10,8 +10,10 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 import redis.asyncio
 import valkey.asyncio
@@ -315,6 +317,7 @@ def test_a_timeout_may_be_longer_than_timers_take(client: Any, server: int, time
                 assert not await Near(gate, "seen", **QUICK).wait(-timeout)
                 with pytest.raises(ValueError, match="^bad timeout$"):
                     await near.wait(math.nan)
+                assert await near.wait(np.int8(30)) and await near.wait(Fraction(30))  # type: ignore[arg-type]
                 gate.open.set()
 
     asyncio.run(main())

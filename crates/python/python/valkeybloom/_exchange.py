@@ -78,15 +78,24 @@ def conversing(conversation: Conversation) -> Exchange:
     return conversation.end()
 
 
+def seconds(time: Any) -> float:
+    """Returns a time in seconds as a number of Python's. It is a number of any kind or a timedelta."""
+    if isinstance(time, (int, float)):
+        return time
+    # Calculations with numpy's small numbers would overflow. Its timedelta64 can't be added to, and has any unit.
+    number: float = float(time + 0.0) if hasattr(time, "__float__") else time.total_seconds()
+    return number
+
+
 def milliseconds(ttl: float | timedelta | None) -> int | None:
     """Returns a time to live in whole milliseconds. It is a number of seconds or a timedelta."""
     if ttl is None:
         return None
-    seconds = ttl if isinstance(ttl, (int, float)) else ttl.total_seconds()
-    if not seconds * 1000 < TTL_END_MS:
+    time = seconds(ttl)
+    if not time * 1000 < TTL_END_MS:
         raise ValueError("bad ttl")
     # Minus infinity can't be rounded.
-    ms = round(max(seconds, 0) * 1000)
+    ms = round(max(time, 0) * 1000)
     if ms == 0:
         raise ValueError("ttl must be larger than 0")
     return ms

@@ -6,7 +6,7 @@ import os
 from _thread import RLock
 
 from ._core import OPEN, Addition, Follower, NearStats, Receipts, forked
-from ._exchange import encoded, options, routing
+from ._exchange import encoded, options, routing, seconds
 from ._server import _run
 from .once import Routed, adding, answers_in, is_one, refusal, require_kind, text_of
 
@@ -40,10 +40,6 @@ RETRY_SECONDS = 1.0
 
 #: 30 years, in seconds. A longer timeout never ends, because timers refuse those of 292 years and more.
 LONGEST = 1e9
-
-
-def seconds(time: float | timedelta) -> float:
-    return time if isinstance(time, (int, float)) else time.total_seconds()
 
 
 def limited(timeout: float | timedelta | None) -> float | None:
