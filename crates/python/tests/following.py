@@ -119,9 +119,9 @@ def is_found(near: Near, item: str) -> bool:
         return False
 
 
-def fail_once(monkeypatch: pytest.MonkeyPatch, kind: type, name: str) -> None:
-    """Makes the first call of a method raise MemoryError."""
-    method, failures = getattr(kind, name), [MemoryError()]
+def fail_once(monkeypatch: pytest.MonkeyPatch, kind: type, name: str, error: type[BaseException] = MemoryError) -> None:
+    """Makes the first call of a method raise an error."""
+    method, failures = getattr(kind, name), [error()]
 
     def failing(*given: Any) -> Any:
         if failures:

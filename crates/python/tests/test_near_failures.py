@@ -154,10 +154,13 @@ def test_a_close_does_not_wait_for_the_server(client: Any) -> None:
     thread_of(near).join(30)
 
 
+@pytest.mark.parametrize("error", [MemoryError, SystemExit])
 @pytest.mark.parametrize("step", ["_next", "_take_news", "_take_chunk"])
-def test_a_step_that_fails_is_repeated(client: Any, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+def test_a_step_that_fails_is_repeated(
+    client: Any, monkeypatch: pytest.MonkeyPatch, step: str, error: type[BaseException]
+) -> None:
     client.execute_command("BF.ADD", "seen", "a")
-    fail_once(monkeypatch, Near, step)
+    fail_once(monkeypatch, Near, step, error)
     with Near(client, "seen", **QUICK) as near:
         thread = thread_of(near)
         assert near.wait(30) and near.state == "following" and "a" in near
@@ -204,6 +207,28 @@ def test_an_error_that_can_not_be_read_does_not_end_the_thread(client: Any) -> N
     with Near(Failing(), "seen", **QUICK) as near:
         thread = thread_of(near)
         assert near.wait(30) and thread.is_alive() and thread_of(near) is thread
+
+
+@pytest.mark.parametrize("kind", [SystemExit, BaseException])
+def test_an_error_that_is_no_exception_does_not_end_the_thread(client: Any, kind: type[BaseException]) -> None:
+    client.execute_command("BF.ADD", "seen", "a")
+    gate, fails = Gate(client), [True]
+
+    class Failing:
+        def execute_command(self, *words: Any, **options: Any) -> Any:
+            reply = gate.execute_command(*words)
+            if fails:
+                raise kind(fails.pop())
+            return reply
+
+    gate.open.clear()
+    with Near(Failing(), "seen", **QUICK) as near, ThreadPoolExecutor() as pool:
+        thread = thread_of(near)
+        waiting = pool.submit(near.wait, 30)
+        assert gate.waiting.wait(30)
+        gate.open.set()
+        assert waiting.result() and thread.is_alive() and thread_of(near) is thread
+        assert (near.stats.errors, near.stats.last_error) == (1, "True")
 
 
 def test_rounds_leave_no_threads_memory_or_files(client: Any) -> None:

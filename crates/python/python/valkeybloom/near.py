@@ -259,8 +259,9 @@ class Worker(Driver):
         while step is not None:
             try:
                 step = self.next_step(self.perform(step))
-            except Exception:
-                # If the copy did not take the outcome of a command, the command is sent again.
+            except BaseException:
+                # If the copy did not take the outcome of a command, the command is sent again. A panic in Rust is not an
+                # Exception; if it ended the thread, calls that wait would not be woken.
                 step = RETRY_SECONDS
 
     def next_step(self, outcome: Outcome | None) -> Step | None:
@@ -284,6 +285,9 @@ class Worker(Driver):
             return outcome_of_reply(step[0], self.client.execute_command(*step, **routing(self.client, self.key, self.plain)))
         except Exception as error:
             return outcome_of_error(step[0], error)
+        except BaseException as error:
+            # Such as SystemExit, a timeout of gevent, or a panic of a client in Rust: there is no reply.
+            return outcome_of_loss(text_of(error))
 
 
 class Near(NearBase):
@@ -411,8 +415,9 @@ class Near(NearBase):
 
         It does not wait for a command that the thread has sent; its reply has no effect.
         """
-        # From now on, no thread is started, so the worker stays the same.
         self._close()
+        # A call that was starting a thread may still replace this worker. The new thread ends at its first step, and wakes
+        # calls that wait for it.
         worker = self._driver
         if worker is not None and worker.thread.is_alive():
             with worker.changed:
