@@ -135,14 +135,13 @@ fn near_last_filter(row: &Row, expansion: u64, settings: Settings) -> Option<Adv
     let (filters, most) = (row.filters?, settings.cuckoo_filters?);
     let is_near = match expansion {
         1 => filters.saturating_mul(2) >= most.max(4),
-        _ => filters.saturating_add(1) >= most,
+        _ => filters > 1 && filters.saturating_add(1) >= most,
     };
     if !is_near {
         return None;
     }
     let text = format!(
-        "it has {}, and {CUCKOO_FILTERS} is {}, so it refuses items when the last one is full; fill one reserved for more, and \
-         rename it",
+        "it has {}, and refuses items once it has {}, which is {CUCKOO_FILTERS}; fill one reserved for more, and rename it",
         counted(filters, "filter"),
         grouped(most),
     );
