@@ -42,6 +42,8 @@ pub struct Table(Vec<Fitted>);
 struct Fitted {
     column: &'static Column,
     width: usize,
+    /// Whether wider texts are cut. Others move the rest of their line.
+    is_cut: bool,
 }
 
 impl Table {
@@ -50,7 +52,11 @@ impl Table {
         let fitted = |column: &'static Column| {
             let cells = rows.iter().map(|row| column.text(row).width());
             let width = cells.max().unwrap_or(0).max(column.title.width());
-            Fitted { column, width }
+            Fitted {
+                column,
+                width,
+                is_cut: false,
+            }
         };
         let shown = columns.filter(|column| column.is_shown(rows));
         Self(shown.map(fitted).collect())
@@ -62,6 +68,7 @@ impl Table {
             let taken: usize = others.iter().map(|other| other.width + GAP).sum();
             let room = width.saturating_sub(taken).max(LEAST_KEY);
             keys.width = keys.width.min(room);
+            keys.is_cut = true;
         }
         self
     }
@@ -78,6 +85,7 @@ impl Table {
             };
             let shown = 1 + others.iter().take_while(fits).count();
             keys.width = keys.width.min(least + left).min(width);
+            keys.is_cut = true;
             self.0.truncate(shown);
         }
         self
@@ -95,8 +103,12 @@ impl Table {
 
     /// Returns a line without trailing spaces: texts on the left of their columns, numbers on the right.
     fn line(&self, text: impl Fn(&Column) -> String) -> String {
-        let cells = self.0.iter().map(|Fitted { column, width }| {
-            let text = shortened(&text(column), *width);
+        let cells = self.0.iter().map(|fitted| {
+            let Fitted { column, width, .. } = *fitted;
+            let mut text = text(column);
+            if fitted.is_cut {
+                text = shortened(&text, width);
+            }
             let space = " ".repeat(width.saturating_sub(text.width()));
             if column.is_text {
                 text + &space
@@ -164,11 +176,25 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_has_all_columns_beside_short_keys() {
+    fn a_terminal_has_all_columns_beside_short_keys_and_nothing_else_is_cut() {
         for (terminal, key) in [(100, 20), (38, 20), (37, 19), (26, 8), (5, 8)] {
             let table = table().with_short_keys(terminal);
             assert_eq!(widths(&table), [key, 9, 5], "{terminal}");
         }
+        let wide = Row {
+            key: b"the-longer-key-of-a-later-row".to_vec(),
+            kind: "bloomfltr".to_owned(),
+            items: Some(1_000_000_000),
+            ..Row::default()
+        };
+        assert_eq!(
+            table().row(&wide),
+            "the-longer-key-of-a-later-row  bloomfltr  1,000,000,000"
+        );
+        assert_eq!(
+            table().with_short_keys(26).row(&wide),
+            "the-…row  bloomfltr  1,000,000,000"
+        );
         let none = Table::default().with_short_keys(5).on_screen(5);
         assert_eq!(none.head(), "");
     }
