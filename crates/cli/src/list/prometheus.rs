@@ -160,11 +160,12 @@ fn is_visible(line: &str) -> bool {
 /// link points to, which may be missing. The new file has the old one's permissions. A pipe or a device is written to
 /// instead.
 pub fn replace(file: &Path, text: &str) -> io::Result<()> {
-    let file = target(file)?;
     let old = file.metadata().ok();
+    // A link in /dev/fd does not have the path of what it points to.
     if old.as_ref().is_some_and(|old| !old.is_file()) {
         return fs::write(file, text);
     }
+    let file = target(file)?;
     // The collector reads names that end in `.prom`. A name may be as long as a folder takes, so this one does not have it.
     let name = format!(".valkeybloom-{:016x}.tmp", getrandom::u64()?);
     let temporary = &file.with_file_name(name);
@@ -198,7 +199,18 @@ fn target(file: &Path) -> io::Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
     use super::*;
+
+    #[test]
+    fn an_open_pipe_is_written_to() {
+        let (from, to) = io::pipe().expect("a pipe");
+        let path = format!("/dev/fd/{}", to.as_raw_fd());
+        replace(Path::new(&path), "some text").expect("it takes some bytes");
+        drop(to);
+        assert_eq!(io::read_to_string(from).expect("it is a text"), "some text");
+    }
 
     #[test]
     fn different_keys_have_different_labels() {
