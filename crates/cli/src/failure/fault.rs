@@ -190,8 +190,13 @@ impl From<RedisError> for Fault {
         if let Some(detail) = error.detail()
             && text.starts_with("Redis server refused to switch database")
         {
-            let is_forbidden = detail.contains("has no permissions");
-            let code = if is_forbidden { "NOPERM" } else { "ERR" };
+            let code = if detail.contains("has no permissions") {
+                "NOPERM"
+            } else if detail.starts_with("Authentication required") {
+                "NOAUTH"
+            } else {
+                "ERR"
+            };
             return Self::Refused(format!("{code} {detail}"));
         }
         let errors = error.into_server_errors();
@@ -257,6 +262,12 @@ mod tests {
                 select("has no permissions"),
                 "Refused",
                 Some("NOPERM"),
+                true,
+            ),
+            (
+                select("Authentication required."),
+                "Refused",
+                Some("NOAUTH"),
                 true,
             ),
             (login, "LoginRefused", None, true),
