@@ -32,7 +32,7 @@ pub struct Block {
     first: u64,
     /// The form of the file, in its first block if whole records are kept.
     pub start: Option<Start>,
-    /// The number of bytes of the files that were read before the block was sent, or of records, if they come from a pipe.
+    /// The number of bytes of the files that were read before the block was sent, or, from a pipe, of the blocks before.
     pub read: u64,
     /// The items, each before a byte that ends it.
     items: Strings,

@@ -65,18 +65,22 @@ fn is_standard_input(file: &Path) -> bool {
 /// A file that is being read. The standard input is opened once for all its readers, and may have been read in part.
 pub struct Reading {
     pub file: File,
-    /// The position at which reading begins; `None` for a pipe, which has no positions.
+    /// The position at which reading begins; `None` for a pipe or a device, which have none.
     pub start: Option<u64>,
 }
 
 impl Reading {
     pub fn begin(name: &Path) -> io::Result<Self> {
         let mut file = open(name)?;
-        let start = file.stream_position().ok();
+        let start = if file.metadata()?.is_file() {
+            Some(file.stream_position()?)
+        } else {
+            None
+        };
         Ok(Self { file, start })
     }
 
-    /// Returns the number of bytes read so far; `None` for a pipe.
+    /// Returns the number of bytes read so far; `None` without positions.
     pub fn bytes_read(&self) -> Option<u64> {
         let position = (&self.file).stream_position().ok()?;
         Some(position.saturating_sub(self.start?))

@@ -1,7 +1,7 @@
 //! The hashes that a filter claimed, to be looked up by the second pass.
 //!
-//! Each part of them is a hash table whose entries are ascending, with half as many free slots as hashes. A lookup
-//! mostly reads one or two cache lines. A filter before the table has the answer for nearly all other hashes, unless most that come are
+//! Each part of them is a hash table whose entries are ascending, with half as many free slots as hashes. A lookup mostly reads
+//! one or two cache lines. A filter before the table has the answer for nearly all other hashes, unless most that come are
 //! suspects.
 
 use std::cell::Cell;
