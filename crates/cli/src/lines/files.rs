@@ -58,7 +58,7 @@ pub fn bytes_of(stamps: &[Option<Stamp>]) -> Option<u64> {
 }
 
 /// Returns whether a name stands for the standard input.
-fn is_standard_input(file: &Path) -> bool {
+pub fn is_standard_input(file: &Path) -> bool {
     file == Path::new("-")
 }
 
@@ -82,8 +82,9 @@ impl Reading {
 
     /// Returns the number of bytes read so far; `None` without positions.
     pub fn bytes_read(&self) -> Option<u64> {
+        let start = self.start?;
         let position = (&self.file).stream_position().ok()?;
-        Some(position.saturating_sub(self.start?))
+        Some(position.saturating_sub(start))
     }
 
     /// Goes back to the start, because a file may be read twice.

@@ -30,7 +30,7 @@ use clap::Args;
 pub use self::block::{Block, Itemless, Record, Start};
 use self::block::{OnFault, Unit};
 pub use self::blocks::Blocks;
-use self::files::{Reading, stamps};
+use self::files::{Reading, is_standard_input, stamps};
 pub use self::files::{Stamp, bytes_of, failed};
 use self::form::Opened;
 pub use self::form::Packed;
@@ -188,8 +188,14 @@ impl Input {
             let Some(stamp) = stamp else {
                 return Ok(None);
             };
-            let reading = Reading::begin(file).map_err(|error| failed(file, error))?;
-            let numbers = [stamp.bytes, reading.start.unwrap_or(0)].map(u64::to_le_bytes);
+            // The standard input may have been read in part.
+            let start = if is_standard_input(file) {
+                let reading = Reading::begin(file).map_err(|error| failed(file, error))?;
+                reading.start.unwrap_or(0)
+            } else {
+                0
+            };
+            let numbers = [stamp.bytes, start].map(u64::to_le_bytes);
             let times = <[i64; 2]>::from(stamp.modified).map(i64::to_le_bytes);
             identity.extend_from_slice(file.as_os_str().as_bytes());
             identity.push(0);
