@@ -10,7 +10,7 @@ use super::family::is_filter;
 use super::lines::{Block, Input};
 use super::progress::{Progress, Show};
 use super::receipts::{RunReceipts, Sending};
-use super::report::{self, Report, counted};
+use super::report::{self, Report, counted_as};
 use super::server::{COMMAND_ITEMS, Server, Tls, convert};
 
 /// Remove the items in files from a counting filter, or from a cuckoo filter
@@ -135,8 +135,7 @@ impl Remove {
 
 /// Returns a text like "5 removals were".
 fn removals_were(removals: u64) -> String {
-    let be = if removals == 1 { "was" } else { "were" };
-    format!("{} {be}", counted(removals, "removal"))
+    counted_as(removals, "removal", ["was", "were"])
 }
 
 #[cfg(test)]

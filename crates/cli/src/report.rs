@@ -91,6 +91,12 @@ pub fn two_digits(rate: f64) -> String {
     rounded(rate, 2).to_string()
 }
 
+/// Returns a number of things, and what is said of one of them, or of several.
+pub fn counted_as(number: u64, what: &str, [one, several]: [&str; 2]) -> String {
+    let said = if number == 1 { one } else { several };
+    format!("{} {said}", counted(number, what))
+}
+
 /// Returns a number of things, whose name is that of one.
 pub fn counted(number: u64, what: &str) -> String {
     let end = if number == 1 { "" } else { "s" };

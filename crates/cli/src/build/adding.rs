@@ -145,8 +145,8 @@ impl<'a> Adding<'a> {
             for (index, (parts, start)) in of_keys.iter().zip(&mut starts).enumerate() {
                 let end = *start + items_in(parts);
                 for batch in batches(index, parts, *start..end) {
-                    let mut receipts = self.receipts.iter();
-                    if receipts.any(|it| it.is_done(index, batch.positions.end)) {
+                    let receipts = self.receipts.as_ref();
+                    if receipts.is_some_and(|it| it.is_done(index, batch.positions.end)) {
                         counts.items += items_in(batch.parts);
                     } else {
                         left.push(batch);

@@ -175,7 +175,8 @@ impl<'s> RunReceipts<'s> {
     }
 
     /// Sends a command for a key again if it came too early: commands may overtake each other while a slot moves to another
-    /// node. Then [notes](Self::note) the reply.
+    /// node. Then notes what the reply shows about the run: whether more items may be done, or fewer because the key's receipt is
+    /// older than its replies (as after a failover), or is gone. Replaces the fault of a receipt that is gone by one that says so.
     pub fn settle(
         &self,
         index: usize,
@@ -188,12 +189,6 @@ impl<'s> RunReceipts<'s> {
         {
             reply = self.server.call(&self.receipts[index].key, command);
         }
-        self.note(index, reply)
-    }
-
-    /// Notes what a reply shows about the run: whether more items may be done, or fewer because the key's receipt is older than
-    /// its replies (as after a failover), or is gone. Replaces the fault of a receipt that is gone by one that says so.
-    fn note(&self, index: usize, reply: Result<Value, Fault>) -> Result<Value, Fault> {
         let Err(fault @ Fault::Refused(_)) = &reply else {
             self.status.note_call();
             return reply;

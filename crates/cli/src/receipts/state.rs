@@ -1,6 +1,6 @@
 //! What is known about a run: which items are done, and what the same command does after it.
 
-use crate::report::counted;
+use crate::report::counted_as;
 
 const CONTINUES: &str = "with unchanged files, and as long as the server keeps the receipt (a week by default), the same command continues from there";
 const APPLIES_TWICE: &str = "the same command would apply them twice";
@@ -103,8 +103,7 @@ impl State {
 
 /// Returns a text like "5 items are done".
 fn are_done(items: u64) -> String {
-    let be = if items == 1 { "is" } else { "are" };
-    format!("{} {be} done", counted(items, "item"))
+    counted_as(items, "item", ["is done", "are done"])
 }
 
 #[cfg(test)]
