@@ -101,7 +101,7 @@ impl Show {
         })
     }
 
-    /// Reads the quantiles of a t-digest, of which an empty one has none. A bar is as long as a value is above the least, or above 0.
+    /// Reads the quantiles of a t-digest; an empty one has none. A bar shows how far a value is above the least, or above 0.
     fn quantiles(&self, server: &Server, is_empty: bool) -> Result<Contents> {
         let values: Vec<f64> = if is_empty {
             Vec::new()

@@ -172,7 +172,7 @@ fn every_metric_is_documented() {
     assert_documented(&text, table, "valkeybloom_");
 }
 
-/// A limit of some nodes is none of the memory of all.
+/// A limit that only some nodes have does not bound the memory of all.
 #[test]
 fn a_cluster_has_a_memory_limit_if_all_its_primaries_have() {
     let nodes = nodes(2, 2, Duration::from_secs(30));

@@ -120,7 +120,7 @@ pub fn sort(hashes: &mut Vec<Hash>) {
 }
 
 impl Part {
-    /// Creates the part of different hashes, with a filter if most hashes that come are others.
+    /// Creates the part of different hashes, with a filter if most hashes that are looked up are not among them.
     pub fn new(hashes: &[Hash], most_are_others: bool) -> Self {
         let filter = most_are_others.then(|| {
             let mut filter = Layer::new(hashes.len(), FILTER_BITS);

@@ -79,7 +79,7 @@ def conversing(conversation: Conversation) -> Exchange:
 
 
 def seconds(time: Any) -> float:
-    """Returns a time in seconds as a number of Python's. It is an int, a float, a number with which floats can be added, or a timedelta."""
+    """Returns a time in seconds as a number of Python's. It is a timedelta, or a number to which a float can be added."""
     if isinstance(time, (int, float)):
         return time
     # Calculations with numpy's small numbers would overflow. Its timedelta64 can't be added to, and has any unit.
