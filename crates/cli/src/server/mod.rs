@@ -29,9 +29,10 @@ pub use valkeybloom_connect::Tls;
 /// The most items in one command, which takes some hundred microseconds of the server's time. It never changes: a run that
 /// continues divides its items as the earlier one did.
 pub const COMMAND_ITEMS: usize = 1000;
-/// The most calls in flight on a cluster. If a connection breaks with more, the client library may wait for its own lock
-/// until every reply has timed out: its driver runs out of the steps that tokio allows a task at a time.
-const CLUSTER_CALLS: usize = 16;
+/// The most calls in flight on a cluster. If connections break with more, the client library may wait for its own lock for
+/// ever: one of its requests has the lock, has run out of the steps that tokio allows a task at a time, and is not polled
+/// while the library recovers. 16 were too many when the machine was busy.
+const CLUSTER_CALLS: usize = 8;
 /// The most time that a slot may take to move to another node.
 const SLOT_MOVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The pause between two calls while a slot moves.
