@@ -26,7 +26,7 @@ use valkeybloom_sketches::bloom::Dialect;
 use super::difference::{SideFault, compare};
 use super::dump;
 use super::expiry::Expiry;
-use super::failure::{Fault, Result};
+use super::failure::{Fault, Meaning, Result};
 use super::family::dialect_of;
 use super::keys::Found;
 use super::outcomes::{Fate, Outcome, Outcomes};
@@ -323,7 +323,7 @@ impl Comparing<'_> {
         if fault.affects_all_keys() {
             return Err(server.failure("could not read from", &fault));
         }
-        let was_replaced = fault.is(Error::NOT_FOUND) || fault.code() == Some("WRONGTYPE");
+        let was_replaced = fault.is(Error::NOT_FOUND) || fault.means(Meaning::WrongType);
         Ok((!was_replaced).then(|| (Fate::Refused, Some(server.refusal(&fault)))))
     }
 

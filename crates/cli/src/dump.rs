@@ -83,15 +83,6 @@ pub fn for_any_server(payload: &[u8]) -> Vec<u8> {
     sealed
 }
 
-/// Returns whether RESTORE failed because the server can't read the payload.
-pub fn is_unreadable(fault: &Fault) -> bool {
-    let reasons = [
-        "DUMP payload version or checksum are wrong",
-        "Bad data format",
-    ];
-    matches!(fault, Fault::Refused(text) if reasons.iter().any(|reason| text.contains(reason)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

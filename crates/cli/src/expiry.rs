@@ -6,7 +6,7 @@ use redis::cmd;
 
 use valkeybloom_protocol::error::Error;
 
-use super::failure::Fault;
+use super::failure::{Fault, Meaning};
 use super::server::Server;
 use super::upload::ms;
 
@@ -64,7 +64,7 @@ impl Expiry {
         let slack = SLACK + start.elapsed();
         let read = |(time, left): (Result<i64, Fault>, Result<i64, Fault>)| match (time, left) {
             (Err(first), Err(second))
-                if first.code() == Some("NOPERM") && second.forbids_calls() =>
+                if first.means(Meaning::NoPermission) && second.forbids_calls() =>
             {
                 Err(first)
             }

@@ -17,7 +17,7 @@ use valkeybloom_protocol::error::Error;
 use super::difference::{SideFault, compare};
 use super::dump::{self, Chunk};
 use super::expiry::Expiry;
-use super::failure::{Failure, Fault, Result};
+use super::failure::{Failure, Fault, Meaning, Result};
 use super::family::is_filter;
 use super::info::Info;
 use super::keys::Found;
@@ -310,13 +310,13 @@ impl Moving<'_> {
         }
         match self.pair.target.call(key, &restore) {
             Ok(_) => Ok(None),
-            Err(fault) if dump::is_unreadable(&fault) => {
+            Err(fault) if fault.means(Meaning::Unreadable) => {
                 let obstacle = sketches::obstacle(&payload, self.pair.capabilities.program);
                 Ok(Some(refused(obstacle.unwrap_or(UNREADABLE.to_owned()))))
             }
             Err(fault) if fault.forbids_calls() => Ok(Some(at_target(self.pair, &fault))),
             // The client may have sent it again, because the first reply was lost.
-            Err(fault) if fault.code() == Some("BUSYKEY") => {
+            Err(fault) if fault.means(Meaning::KeyExists) => {
                 match dump::payload(&self.pair.target, key) {
                     Ok(other) if sketches::are_same(&payload, &other) => Ok(None),
                     Err(fault) if !fault.forbids_calls() => Err(at_target(self.pair, &fault)),
@@ -409,7 +409,7 @@ impl Moving<'_> {
             Ok(Verdict::Same | Verdict::WithinAccuracy(_)) => Ok(()),
             Ok(Verdict::Different(difference)) => Err(refused(difference)),
             Ok(Verdict::Changing) => Err(changed()),
-            Err(SideFault::Source(fault)) if fault.code() == Some("WRONGTYPE") => Err(changed()),
+            Err(SideFault::Source(fault)) if fault.means(Meaning::WrongType) => Err(changed()),
             Err(SideFault::Source(fault) | SideFault::Target(fault))
                 if fault.is(Error::NOT_FOUND) =>
             {
@@ -438,7 +438,7 @@ impl Moving<'_> {
 fn at_source(pair: &Pair<'_>, fault: &Fault) -> Stop {
     if fault.is(Error::NOT_FOUND) {
         skipped(GONE)
-    } else if fault.code() == Some("WRONGTYPE") {
+    } else if fault.means(Meaning::WrongType) {
         Stop::Changed
     } else {
         stop(&pair.source, "could not read from", fault)

@@ -13,7 +13,7 @@ use valkeybloom_near::conversation::{self, Finish, Words};
 pub use valkeybloom_near::conversation::{NewExpiry, is_temporary};
 use valkeybloom_protocol::names::{BF_INFO, BF_LOADCHUNK};
 
-use super::failure::Fault;
+use super::failure::{Fault, Meaning};
 use super::server::Server;
 
 /// An upload. Dropping it deletes its temporary key.
@@ -34,7 +34,7 @@ impl<'s> Upload<'s> {
     pub fn create(server: &'s Server, key: &[u8], create: &[&[u8]]) -> Result<Self, Fault> {
         // Called without its words first, because the script's error does not name a command that the server lacks.
         if let Err(fault) = server.call(key, Cmd::new().arg(create[0]))
-            && fault.is_unknown_command()
+            && fault.means(Meaning::UnknownCommand)
         {
             return Err(fault);
         }

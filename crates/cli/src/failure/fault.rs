@@ -1,6 +1,5 @@
-//! Why a server did not execute a command, and what to do about it.
+//! Why a server did not execute a command.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use redis::{ErrorKind, RedisError, ServerError};
@@ -8,19 +7,14 @@ use redis::{ErrorKind, RedisError, ServerError};
 use valkeybloom_connect::{EXCEEDED, MALFORMED};
 use valkeybloom_near::conversation;
 use valkeybloom_protocol::error::Error;
-use valkeybloom_protocol::names::{BF_LOADCHUNK, FILTER_MEMORY, OBJECT_MEMORY};
-use valkeybloom_sketches::bloom::Refusal;
 
-const CHECK_LOGIN: &str = "check user and password: redis://user:password@host:port";
+use super::meaning::{self, CHECK_LOGIN, Meaning};
 
 /// What to do after a lost connection.
 pub const RETRY: &str = "when the server is up again, run this again";
 
-/// The beginning of the error for a command that the server lacks.
-const UNKNOWN_COMMAND: &str = "ERR unknown command";
-
 /// The reason why a server did not execute a command.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The server replied with this error, which begins with a code.
     Refused(String),
@@ -37,16 +31,9 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Returns the code of the server's error; `None` if the server did not reply with one.
-    pub fn code(&self) -> Option<&str> {
-        match self {
-            Self::Refused(text) => text.split(' ').next(),
-            _ => None,
-        }
-    }
-
-    fn has_code_of(&self, codes: &[&str]) -> bool {
-        self.code().is_some_and(|code| codes.contains(&code))
+    /// Returns whether the server replied with an error that means this.
+    pub fn means(&self, meaning: Meaning) -> bool {
+        matches!(self, Self::Refused(text) if Meaning::of(text) == meaning)
     }
 
     /// Returns whether this is an error of the module.
@@ -54,97 +41,55 @@ impl Fault {
         matches!(self, Self::Refused(text) if *text == error.to_string())
     }
 
-    /// Returns whether commands for other keys would fail as well. After OOM, one that needs less memory may not; a smaller
-    /// value may not be too large.
+    /// Returns whether commands for other keys would fail as well. They may not after OOM or a value that is too large,
+    /// because their own values may be smaller.
     pub fn affects_all_keys(&self) -> bool {
-        let codes = [
-            "BUSY",
-            "CLUSTERDOWN",
-            "LOADING",
-            "MASTERDOWN",
-            "MISCONF",
-            "NOAUTH",
-            "NOREPLICAS",
-            "READONLY",
-            "WRONGPASS",
-        ];
-        let is_of_key = matches!(
-            self,
-            Self::Refused(_) | Self::ReceiptGone(_) | Self::TooLarge
-        );
-        !is_of_key || self.has_code_of(&codes)
+        match self {
+            Self::Refused(text) => matches!(
+                Meaning::of(text),
+                Meaning::LoginFailed | Meaning::Unavailable | Meaning::ClusterDown
+            ),
+            Self::LoginRefused | Self::Lost(_) | Self::Unusable(_) => true,
+            Self::TooLarge | Self::ReceiptGone(_) => false,
+        }
     }
 
     /// Returns whether another attempt would fail as well, until somebody changes the server's settings or its program.
     pub fn needs_operator(&self) -> bool {
-        matches!(
-            self,
-            Self::LoginRefused | Self::TooLarge | Self::Unusable(_)
-        ) || self.forbids_calls()
-            || self.has_code_of(&["NOAUTH", "WRONGPASS"])
+        match self {
+            Self::Refused(_) => self.forbids_calls() || self.means(Meaning::LoginFailed),
+            Self::LoginRefused | Self::TooLarge | Self::Unusable(_) => true,
+            Self::Lost(_) | Self::ReceiptGone(_) => false,
+        }
     }
 
     /// Returns whether no call of the command can succeed: the server lacks it, or this user may not call it.
     pub fn forbids_calls(&self) -> bool {
-        self.is_unknown_command() || self.code() == Some("NOPERM")
-    }
-
-    /// Returns whether the server lacks the command.
-    pub fn is_unknown_command(&self) -> bool {
-        matches!(self, Self::Refused(text) if text.starts_with(UNKNOWN_COMMAND))
+        self.means(Meaning::UnknownCommand) || self.means(Meaning::NoPermission)
     }
 
     /// Returns whether the error is temporary, because a slot is moving to another node.
     pub fn is_slot_moving(&self) -> bool {
-        self.has_code_of(&["ASK", "CLUSTERDOWN", "MOVED", "TRYAGAIN"])
+        self.means(Meaning::SlotMoving) || self.means(Meaning::ClusterDown)
     }
 
     /// Returns what the user can do about it.
-    pub fn advice(&self) -> Option<Cow<'static, str>> {
+    pub fn advice(&self) -> Option<&'static str> {
         match self {
-            Self::Refused(text) => advice_on_refusal(text),
-            Self::LoginRefused => Some(CHECK_LOGIN.into()),
-            Self::Lost(_) => Some(RETRY.into()),
+            Self::Refused(text) => meaning::advice(text),
+            Self::LoginRefused => Some(CHECK_LOGIN),
+            Self::Lost(_) => Some(RETRY),
             Self::TooLarge | Self::Unusable(_) | Self::ReceiptGone(_) => None,
         }
     }
 
     /// Returns the error, and what the user can do about it.
     pub fn with_advice(&self) -> String {
-        let advice = self.advice().map(|advice| format!("; {advice}"));
-        format!("{self}{}", advice.unwrap_or_default())
+        match self.advice() {
+            Some(advice) => format!("{self}; {advice}"),
+            None => self.to_string(),
+        }
     }
-}
-
-fn advice_on_refusal(text: &str) -> Option<Cow<'static, str>> {
-    let starts = |start: &str| text.starts_with(start);
-    let is = |refusal: Refusal| starts(&Error::from(refusal).to_string());
-    // Texts of other modules.
-    let mut too_large = ["memory limit", "Insufficient memory to create"].into_iter();
-    let advice = match text.split(' ').next().unwrap_or_default() {
-        "WRONGPASS" | "NOAUTH" => CHECK_LOGIN,
-        "NOPERM" => "grant it with ACL SETUSER, or name another user",
-        "READONLY" => "this is a replica: name its primary",
-        "OOM" => "raise maxmemory, or free memory",
-        "LOADING" => "wait until it has loaded its data",
-        "MOVED" => "this is a node of a cluster, but its reply to HELLO does not say so",
-        _ if starts(&format!("{UNKNOWN_COMMAND} '{BF_LOADCHUNK}'")) => {
-            "the module there takes no filters in chunks: load valkeybloom instead"
-        }
-        _ if starts(UNKNOWN_COMMAND) => {
-            "load the module there, or add the command's family to its bf.families"
-        }
-        _ if is(Refusal::MemoryLimit) || too_large.any(|part| text.contains(part)) => {
-            let limits = format!("{FILTER_MEMORY} or {OBJECT_MEMORY}");
-            return Some(format!("raise {limits} there, whichever it exceeds").into());
-        }
-        _ if is(Refusal::Full) => "build a larger one: `valkeybloom size` prints how large",
-        _ if starts("ERR DB index is out of range") => {
-            "the server has fewer databases, a cluster only database 0"
-        }
-        _ => return None,
-    };
-    Some(advice.into())
 }
 
 /// Returns the result of a command, or `None` if the server refused the command.
@@ -184,21 +129,14 @@ impl From<RedisError> for Fault {
             return Self::LoginRefused;
         }
         let text = error.to_string();
-        // A connection that ends within a reply is an error of this kind, too.
-        let is_invalid = error.kind() == ErrorKind::Parse && !text.contains("end of input")
-            || text.contains(MALFORMED);
         if let Some(detail) = error.detail()
             && text.starts_with("Redis server refused to switch database")
         {
-            let code = if detail.contains("has no permissions") {
-                "NOPERM"
-            } else if detail.starts_with("Authentication required") {
-                "NOAUTH"
-            } else {
-                "ERR"
-            };
-            return Self::Refused(format!("{code} {detail}"));
+            return Self::Refused(with_code(detail));
         }
+        // A connection that ends within a reply is an error of this kind, too.
+        let is_invalid = error.kind() == ErrorKind::Parse && !text.contains("end of input")
+            || text.contains(MALFORMED);
         let errors = error.into_server_errors();
         match errors.as_deref().and_then(<[_]>::first) {
             Some((_, error)) => Self::from(error.clone()),
@@ -207,6 +145,18 @@ impl From<RedisError> for Fault {
             None => Self::Lost(conversation::without_page(&text).to_owned()),
         }
     }
+}
+
+/// Returns the server's error for a SELECT. The client library passes it on without its code.
+fn with_code(detail: &str) -> String {
+    let code = if detail.contains("has no permissions") {
+        "NOPERM"
+    } else if detail.starts_with("Authentication required") {
+        "NOAUTH"
+    } else {
+        "ERR"
+    };
+    format!("{code} {detail}")
 }
 
 impl From<ServerError> for Fault {
@@ -224,72 +174,118 @@ impl From<ServerError> for Fault {
 mod tests {
     use super::*;
 
-    /// Each with what the client library makes of it.
-    #[test]
-    fn errors_of_the_client_library_are_told_apart() {
-        let server = |reply: &str| {
-            let reply = redis::parse_redis_value(format!("-{reply}\r\n").as_bytes());
-            let Ok(redis::Value::ServerError(error)) = reply else {
-                panic!("{reply:?}");
-            };
-            RedisError::from(error)
+    /// Returns the client library's error for a server's reply.
+    fn server(reply: &str) -> RedisError {
+        let reply = redis::parse_redis_value(format!("-{reply}\r\n").as_bytes());
+        let Ok(redis::Value::ServerError(error)) = reply else {
+            panic!("{reply:?}");
         };
+        RedisError::from(error)
+    }
+
+    fn refused(text: &str) -> Fault {
+        Fault::Refused(text.to_owned())
+    }
+
+    #[test]
+    fn errors_of_servers_keep_their_code() {
         let select = |detail: &str| {
             let what = "Redis server refused to switch database";
             RedisError::from((ErrorKind::Client, what, detail.to_owned()))
         };
-        let io = |kind| RedisError::from(std::io::Error::from(kind));
-        let cut = redis::parse_redis_value(b"*2\r\n:1\r\n").expect_err("it is not whole");
-        let invalid = redis::parse_redis_value(b"?\r\n").expect_err("no such type");
-        let bounded = |why| RedisError::from(std::io::Error::other(why));
-        let login = RedisError::from((ErrorKind::AuthenticationFailed, "no"));
-        for (error, kind, code, needs_operator) in [
+        for (error, text) in [
+            (server("READONLY a replica"), "READONLY a replica"),
+            (server("ERR unknown command 'X'"), "ERR unknown command 'X'"),
             (
-                server("READONLY a replica"),
-                "Refused",
-                Some("READONLY"),
-                false,
+                select("DB index is out of range"),
+                "ERR DB index is out of range",
             ),
-            (server("NOAUTH log in"), "Refused", Some("NOAUTH"), true),
             (
-                server("ERR unknown command 'X'"),
-                "Refused",
-                Some("ERR"),
-                true,
-            ),
-            (select("out of range"), "Refused", Some("ERR"), false),
-            (
-                select("has no permissions"),
-                "Refused",
-                Some("NOPERM"),
-                true,
+                select("u has no permissions"),
+                "NOPERM u has no permissions",
             ),
             (
                 select("Authentication required."),
-                "Refused",
-                Some("NOAUTH"),
-                true,
+                "NOAUTH Authentication required.",
             ),
-            (login, "LoginRefused", None, true),
             (
-                io(std::io::ErrorKind::ConnectionRefused),
-                "Lost",
-                None,
-                false,
+                server("ERR ACL failure in script: u has no permissions"),
+                "NOPERM u has no permissions",
             ),
-            (cut, "Lost", None, false),
-            (invalid, "Unusable", None, true),
-            (bounded(EXCEEDED), "TooLarge", None, true),
-            (bounded(MALFORMED), "Unusable", None, true),
+            (server("OOM full script: f, on @user_script:1."), "OOM full"),
         ] {
-            let text = error.to_string();
-            let fault = Fault::from(error);
-            assert!(format!("{fault:?}").starts_with(kind), "{text}: {fault:?}");
-            assert_eq!(
-                (fault.code(), fault.needs_operator()),
-                (code, needs_operator),
-                "{text}"
-            );
+            assert_eq!(Fault::from(error), refused(text));
+        }
+    }
+
+    #[test]
+    fn errors_without_a_reply_are_told_apart() {
+        let io = |kind| RedisError::from(std::io::Error::from(kind));
+        let bounded = |why| RedisError::from(std::io::Error::other(why));
+        let cut = redis::parse_redis_value(b"*2\r\n:1\r\n").expect_err("it is not whole");
+        let invalid = redis::parse_redis_value(b"?\r\n").expect_err("no such type");
+        let login = RedisError::from((ErrorKind::AuthenticationFailed, "no"));
+        for (error, kind) in [
+            (login, "LoginRefused"),
+            (io(std::io::ErrorKind::ConnectionRefused), "Lost("),
+            (cut, "Lost("),
+            (invalid, "Unusable("),
+            (bounded(EXCEEDED), "TooLarge"),
+            (bounded(MALFORMED), "Unusable("),
+        ] {
+            let fault = format!("{:?}", Fault::from(error));
+            assert!(fault.starts_with(kind), "{fault}");
+        }
+    }
+
+    /// What each fault means for other keys, for the operator, for other calls of the command, and for the slot.
+    #[test]
+    fn a_fault_says_what_else_fails() {
+        let text = || "text".to_owned();
+        for (fault, expected) in [
+            (refused("NOAUTH log in"), [true, true, false, false]),
+            (refused("NOPERM no"), [false, true, true, false]),
+            (
+                refused("ERR unknown command 'X'"),
+                [false, true, true, false],
+            ),
+            (refused("LOADING data"), [true, false, false, false]),
+            (refused("CLUSTERDOWN no"), [true, false, false, true]),
+            (refused("MOVED 1 host:1"), [false, false, false, true]),
+            (refused("WRONGTYPE no"), [false; 4]),
+            (refused("BUSYKEY no"), [false; 4]),
+            (refused("ERR Bad data format"), [false; 4]),
+            (refused("OOM full"), [false; 4]),
+            (Fault::LoginRefused, [true, true, false, false]),
+            (Fault::Lost(text()), [true, false, false, false]),
+            (Fault::TooLarge, [false, true, false, false]),
+            (Fault::Unusable(text()), [true, true, false, false]),
+            (Fault::ReceiptGone(text()), [false; 4]),
+        ] {
+            let found = [
+                fault.affects_all_keys(),
+                fault.needs_operator(),
+                fault.forbids_calls(),
+                fault.is_slot_moving(),
+            ];
+            assert_eq!(found, expected, "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn advice_follows_the_error_without_its_arguments() {
+        for (fault, text) in [
+            (
+                refused("ERR unknown command 'X', with args beginning with: 'k' "),
+                "ERR unknown command 'X'; load the module there, or add the command's family to its bf.families",
+            ),
+            (refused("ERR not found."), "ERR not found"),
+            (
+                Fault::Lost("broken pipe".to_owned()),
+                "broken pipe; when the server is up again, run this again",
+            ),
+        ] {
+            assert_eq!(fault.with_advice(), text);
         }
     }
 }

@@ -1,15 +1,16 @@
 //! Errors in one line: what failed, where, and what to do about it.
 
 mod fault;
+mod meaning;
 mod shown;
 
-use std::borrow::Cow;
 use std::fmt::{self, Display};
 
 use serde_json::{Map, Value};
 
 use fault::RETRY;
 pub use fault::{Fault, unless_refused};
+pub use meaning::Meaning;
 pub use shown::{shown, visible, word};
 
 /// The error of a run.
@@ -21,7 +22,7 @@ pub struct Failure {
     pub is_permanent: bool,
     text: String,
     /// What to do about it.
-    advice: Option<Cow<'static, str>>,
+    advice: Option<&'static str>,
     /// What else is to be said.
     notes: String,
     report: Report,
@@ -83,7 +84,7 @@ impl Failure {
 
     /// Takes back the advice to run the same command again.
     pub fn without_retry(self) -> Self {
-        let advice = self.advice.filter(|advice| advice != RETRY);
+        let advice = self.advice.filter(|advice| *advice != RETRY);
         Self { advice, ..self }
     }
 
@@ -109,7 +110,7 @@ impl Display for Failure {
         // Texts of servers and of the system may have several lines.
         let text = self.text.lines().map(str::trim).collect::<Vec<_>>();
         f.write_str(&text.join(" "))?;
-        if let Some(advice) = &self.advice {
+        if let Some(advice) = self.advice {
             write!(f, "; {advice}")?;
         }
         f.write_str(&self.notes)

@@ -21,7 +21,7 @@ use valkeybloom_protocol::names::BF_INFO;
 
 use self::connection::Connection;
 use self::nodes::{CLUSTER_SLOTS, Primary, primaries_in};
-use super::failure::{Failure, Fault, Result, shown, unless_refused};
+use super::failure::{Failure, Fault, Meaning, Result, shown, unless_refused};
 
 pub use self::connection::{convert, words};
 pub use valkeybloom_connect::Tls;
@@ -228,7 +228,7 @@ impl Server {
     /// because a server checks first whether a command exists.
     pub fn missing_command(&self, command: &str) -> Result<Option<Fault>, Fault> {
         match self.call(b"", &redis::cmd(command)) {
-            Err(fault) if fault.is_unknown_command() => Ok(Some(fault)),
+            Err(fault) if fault.means(Meaning::UnknownCommand) => Ok(Some(fault)),
             reply => unless_refused(reply).map(|_| None),
         }
     }
