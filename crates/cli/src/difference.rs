@@ -45,6 +45,7 @@ const EXPLAINING: [InfoField; 9] = [
 const SPAN_BYTES: u64 = 16 << 20;
 
 /// A fault, and the server that it comes from.
+#[derive(Debug, PartialEq, Eq)]
 pub enum SideFault {
     Source(Fault),
     Target(Fault),

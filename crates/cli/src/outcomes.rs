@@ -8,7 +8,7 @@ use super::failure::{Failure, Result, shown};
 use super::report::{grouped, print_line, warn};
 
 /// The outcome of a key.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
     Moved,
     Replaced,

@@ -1,0 +1,340 @@
+//! The transfer of a value: by DUMP and RESTORE, or in chunks.
+
+use redis::cmd;
+
+use valkeybloom_protocol::error::Error;
+
+use super::stop::Stop;
+use crate::difference::SideFault;
+use crate::dump::{self, Chunk};
+use crate::expiry::Expiry;
+use crate::failure::{Fault, Meaning, Result};
+use crate::family::is_filter;
+use crate::keys::Found;
+use crate::pair::Pair;
+use crate::program::Program;
+use crate::sketches;
+use crate::upload::{NewExpiry, Upload};
+
+/// The most bytes of a filter that goes by DUMP: a few chunks.
+const DUMP_BYTES: u64 = 16 << 20;
+
+const UNREADABLE: &str = "the target can't read it";
+const TAKEN: &str = "another client created it at the target";
+
+/// The ways to try for a value, in this order.
+#[derive(Debug, PartialEq)]
+enum Ways {
+    /// DUMP and RESTORE alone.
+    Dump,
+    /// DUMP and RESTORE, then BF.SCANDUMP and BF.LOADCHUNK.
+    DumpThenChunks,
+    /// BF.SCANDUMP and BF.LOADCHUNK, then DUMP and RESTORE.
+    ChunksThenDump,
+}
+
+impl Ways {
+    /// Returns the ways for a value of this type and size.
+    fn of(kind: &str, bytes: u64, target: Program) -> Self {
+        // valkey-bloom has no chunks.
+        let has_chunks = is_filter(kind) && target != Program::ValkeyBloom;
+        match (has_chunks, bytes <= DUMP_BYTES) {
+            (false, _) => Self::Dump,
+            (true, true) => Self::DumpThenChunks,
+            (true, false) => Self::ChunksThenDump,
+        }
+    }
+}
+
+/// The result of trying one way.
+#[derive(Debug, PartialEq)]
+enum Attempt {
+    /// The target has the value, for which this many bytes were copied.
+    Restored(u64),
+    /// This way is closed for this reason, and the target unchanged.
+    TryAnotherWay(Stop),
+}
+
+impl Attempt {
+    /// Returns the bytes copied. If this way is closed, calls `another` with the reason.
+    fn or_else(self, another: impl FnOnce(Stop) -> Result<u64, Stop>) -> Result<u64, Stop> {
+        match self {
+            Self::Restored(bytes) => Ok(bytes),
+            Self::TryAnotherWay(reason) => another(reason),
+        }
+    }
+}
+
+/// Copies a value of this size, and calls `show` after each chunk with the bytes copied. Returns the bytes copied in all.
+///
+/// # Errors
+/// The value did not arrive.
+pub fn transfer(
+    pair: &Pair<'_>,
+    found: &Found,
+    bytes: u64,
+    replace: bool,
+    show: impl FnMut(u64),
+) -> Result<u64, Stop> {
+    let expiry = Expiry::of(&pair.source, &found.key);
+    let transfer = Transfer {
+        pair,
+        key: &found.key,
+        kind: &found.kind,
+        bytes,
+        expires_ms: expiry.map_err(SideFault::Source)?.ms,
+        replace,
+    };
+    match Ways::of(&found.kind, bytes, pair.capabilities.program) {
+        Ways::Dump => transfer.by_dump()?.or_else(Err),
+        Ways::DumpThenChunks => transfer.by_dump()?.or_else(|reason| {
+            // The reason of the DUMP says more than that the source has no chunks.
+            transfer.by_chunks(show)?.or_else(|_| Err(reason))
+        }),
+        Ways::ChunksThenDump => transfer
+            .by_chunks(show)?
+            .or_else(|_| transfer.by_dump()?.or_else(Err)),
+    }
+}
+
+/// A value to copy.
+struct Transfer<'t> {
+    pair: &'t Pair<'t>,
+    key: &'t [u8],
+    /// The key's type, as TYPE returns it.
+    kind: &'t str,
+    /// The size of the value at the source.
+    bytes: u64,
+    /// The time at which the key expires, if it does.
+    expires_ms: Option<u64>,
+    /// Whether to replace a value of the target.
+    replace: bool,
+}
+
+impl Transfer<'_> {
+    /// Copies the value by DUMP and RESTORE.
+    fn by_dump(&self) -> Result<Attempt, Stop> {
+        let payload = match dump::payload(&self.pair.source, self.key) {
+            Ok(payload) => payload,
+            Err(fault) => return after_fault(fault, SideFault::Source),
+        };
+        // The payload contains its type. A separate TYPE could miss a change between the two commands.
+        if !dump::is_of_type(&payload, self.kind) {
+            return Err(Stop::Changed);
+        }
+        if let Some(obstacle) = self.pair.obstacle_of_length("its DUMP", payload.len()) {
+            return Ok(Attempt::TryAnotherWay(Stop::Refused(obstacle)));
+        }
+        let mut restore = cmd("RESTORE");
+        restore.arg(self.key).arg(self.expires_ms.unwrap_or(0));
+        restore.arg(dump::for_any_server(&payload)).arg("ABSTTL");
+        if self.replace {
+            restore.arg("REPLACE");
+        }
+        match self.pair.target.call(self.key, &restore) {
+            Ok(_) => Ok(Attempt::Restored(self.bytes)),
+            // The client may have sent it again, because the first reply was lost.
+            Err(fault) if fault.means(Meaning::KeyExists) => {
+                self.require_at_target(&payload)?;
+                Ok(Attempt::Restored(self.bytes))
+            }
+            Err(fault) => after_restore(fault, &payload, self.pair.capabilities.program),
+        }
+    }
+
+    /// Requires that the target has the value of a payload.
+    fn require_at_target(&self, payload: &[u8]) -> Result<(), Stop> {
+        match dump::payload(&self.pair.target, self.key) {
+            Ok(other) if sketches::are_same(payload, &other) => Ok(()),
+            Err(fault) if !fault.forbids_calls() => Err(SideFault::Target(fault).into()),
+            _ => Err(Stop::skipped(TAKEN)),
+        }
+    }
+
+    /// Copies the value, which is a filter, in chunks.
+    fn by_chunks(&self, mut show: impl FnMut(u64)) -> Result<Attempt, Stop> {
+        let (pair, key) = (self.pair, self.key);
+        let header = match dump::scan_with_id(&pair.source, key, 0) {
+            Ok(header) => header,
+            Err(fault) => return after_fault(fault, SideFault::Source),
+        };
+        let id = header.id.as_deref();
+        let upload = Upload::begin(&pair.target, key, &header.bytes);
+        let mut upload = upload.map_err(|fault| Step::Header.stop(fault))?;
+        let (mut cursor, mut bytes) = (header.next, 0);
+        loop {
+            let chunk = self.chunk(cursor, id)?;
+            if chunk.next == 0 {
+                break;
+            }
+            if let Some(obstacle) = pair.obstacle_of_length("a chunk of it", chunk.bytes.len()) {
+                return Err(Stop::Refused(obstacle));
+            }
+            let sent = upload.chunk(chunk.next, &chunk.bytes);
+            sent.map_err(|fault| Step::Chunk.stop(fault))?;
+            bytes += chunk.bytes.len() as u64;
+            show(bytes);
+            cursor = chunk.next;
+        }
+        // Reads the header again: its id shows a replacement after the last chunk. Filters of RedisBloom have no ids.
+        self.chunk(0, id)?;
+        if upload.type_name().map_err(SideFault::Target)? != self.kind {
+            return Err(Stop::Changed);
+        }
+        let expiry = (self.expires_ms).map_or(NewExpiry::Unchanged, NewExpiry::At);
+        match upload.finish(expiry, self.replace) {
+            Ok(true) => Ok(Attempt::Restored(bytes)),
+            Ok(false) => Err(Stop::skipped(TAKEN)),
+            Err(fault) => Err(Step::End.stop(fault)),
+        }
+    }
+
+    /// Reads a chunk of the filter with this id.
+    fn chunk(&self, cursor: u64, id: Option<&[u8]>) -> Result<Chunk, Stop> {
+        let source = &self.pair.source;
+        let chunk = match id {
+            Some(_) => dump::scan_with_id(source, self.key, cursor),
+            None => dump::scan(source, self.key, cursor),
+        };
+        let chunk = chunk.map_err(SideFault::Source)?;
+        if chunk.id.as_deref() == id {
+            Ok(chunk)
+        } else {
+            Err(Stop::Changed)
+        }
+    }
+}
+
+/// Tries another way if no call of the failed command can succeed.
+///
+/// # Errors
+/// Other faults stop the copy.
+fn after_fault(fault: Fault, side: fn(Fault) -> SideFault) -> Result<Attempt, Stop> {
+    let is_closed = fault.forbids_calls();
+    let stop = side(fault).into();
+    if is_closed {
+        Ok(Attempt::TryAnotherWay(stop))
+    } else {
+        Err(stop)
+    }
+}
+
+/// Tries another way if the target can't read this payload, or no RESTORE can succeed.
+///
+/// # Errors
+/// Other faults stop the copy.
+fn after_restore(fault: Fault, payload: &[u8], target: Program) -> Result<Attempt, Stop> {
+    if !fault.means(Meaning::Unreadable) {
+        return after_fault(fault, SideFault::Target);
+    }
+    let obstacle = sketches::obstacle(payload, target);
+    let obstacle = obstacle.unwrap_or_else(|| UNREADABLE.to_owned());
+    Ok(Attempt::TryAnotherWay(Stop::Refused(obstacle)))
+}
+
+/// A step of a copy in chunks, at the target.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Header,
+    Chunk,
+    End,
+}
+
+impl Step {
+    /// Returns why a fault of the target stops the copy.
+    fn stop(self, fault: Fault) -> Stop {
+        match self {
+            // The header is whole, so the server does not know what it says.
+            Self::Header if fault.is(Error::BAD_CHUNK) => Stop::refused(UNREADABLE),
+            // The chunk does not match the header: the filter has grown or was replaced.
+            Self::Chunk if fault.is(Error::BAD_CHUNK) => Stop::Changed,
+            Self::End if fault.is(Error::STILL_LOADING) => Stop::Changed,
+            _ => SideFault::Target(fault).into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> Fault {
+        Fault::Refused(text.to_owned())
+    }
+
+    fn at_target(text: &str) -> Stop {
+        Stop::Fault(SideFault::Target(refused(text)))
+    }
+
+    #[test]
+    fn large_filters_go_in_chunks_first_where_the_target_has_them() {
+        for (kind, bytes, target, ways) in [
+            ("bloomfltr", 0, Program::ThisModule, Ways::DumpThenChunks),
+            (
+                "MBbloom--",
+                DUMP_BYTES,
+                Program::RedisBloom,
+                Ways::DumpThenChunks,
+            ),
+            (
+                "bloomfltr",
+                DUMP_BYTES + 1,
+                Program::ThisModule,
+                Ways::ChunksThenDump,
+            ),
+            ("bloomfltr", 0, Program::ValkeyBloom, Ways::Dump),
+            ("bloomfltr", u64::MAX, Program::ValkeyBloom, Ways::Dump),
+            ("MBbloomCF", 0, Program::ThisModule, Ways::Dump),
+            ("TopK-TYPE", u64::MAX, Program::RedisBloom, Ways::Dump),
+        ] {
+            assert_eq!(Ways::of(kind, bytes, target), ways, "{kind} {bytes}");
+        }
+    }
+
+    #[test]
+    fn another_way_is_tried_only_if_the_first_is_closed() {
+        let closed = Attempt::TryAnotherWay(Stop::refused("closed"));
+        let found = closed.or_else(|reason| {
+            assert_eq!(reason, Stop::refused("closed"));
+            Ok(2)
+        });
+        assert_eq!(found, Ok(2));
+        assert_eq!(Attempt::Restored(1).or_else(Err), Ok(1));
+    }
+
+    #[test]
+    fn a_payload_that_the_target_refuses_may_go_another_way() {
+        let closed = |stop| Ok(Attempt::TryAnotherWay(stop));
+        let (no_permission, unknown) = ("NOPERM no", "ERR unknown command 'RESTORE'");
+        for (text, expected) in [
+            ("ERR Bad data format", closed(Stop::refused(UNREADABLE))),
+            (
+                "ERR DUMP payload version or checksum are wrong",
+                closed(Stop::refused(UNREADABLE)),
+            ),
+            (no_permission, closed(at_target(no_permission))),
+            (unknown, closed(at_target(unknown))),
+            ("OOM full", Err(at_target("OOM full"))),
+            ("READONLY a replica", Err(at_target("READONLY a replica"))),
+        ] {
+            let found = after_restore(refused(text), b"", Program::ThisModule);
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_fault_in_chunks_is_read_by_its_step() {
+        let (bad, partial) = (Error::BAD_CHUNK, Error::STILL_LOADING);
+        let fault = |error: Error| Stop::Fault(SideFault::Target(error.into()));
+        for (step, error, stop) in [
+            (Step::Header, bad, Stop::refused(UNREADABLE)),
+            (Step::Header, partial, fault(partial)),
+            (Step::Chunk, bad, Stop::Changed),
+            (Step::Chunk, partial, fault(partial)),
+            (Step::End, bad, fault(bad)),
+            (Step::End, partial, Stop::Changed),
+        ] {
+            assert_eq!(step.stop(error.into()), stop, "{step:?} {error}");
+        }
+    }
+}
