@@ -7,19 +7,38 @@ use super::items::{Items, Text, Visit};
 use super::strided::{Element, Strided};
 use super::views::Views;
 
-/// Items in order, in one or more pieces of memory. Nothing is copied but numbers, whose decimal digits are items, and
-/// elements of arrays that others may write to at the same time.
+/// Items in order, in one or more pieces of memory.
+///
+/// Items between offsets and items of views stay where they are. A [visit](Self::visit) copies others, a block at a time:
+/// elements of arrays, because integers become decimal digits and others may write to the memory; and the values of
+/// dictionaries and runs, which need not be side by side.
 #[derive(Debug, Default)]
 pub struct Batch<'b> {
     runs: Vec<Run<'b>>,
+    /// The number of items in all runs.
     len: usize,
 }
 
+/// Items in one piece of memory.
 #[derive(Debug)]
 enum Run<'b> {
     Items(Items<'b>),
     Strided(Strided<'b>),
-    Chosen { values: Text, places: Vec<u32> },
+    /// The values at these places, which are below the number of values.
+    Chosen {
+        values: Text,
+        places: Vec<u32>,
+    },
+}
+
+impl Run<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Items(items) => items.len(),
+            Self::Strided(elements) => elements.len(),
+            Self::Chosen { places, .. } => places.len(),
+        }
+    }
 }
 
 impl<'b> Batch<'b> {
@@ -41,44 +60,41 @@ impl<'b> Batch<'b> {
         self.len == 0
     }
 
-    fn push_items(&mut self, items: Items<'b>) -> Result<(), Error> {
-        let len = items.len();
-        self.push(Run::Items(items), len)
-    }
-
-    fn push(&mut self, run: Run<'b>, len: usize) -> Result<(), Error> {
+    fn push(&mut self, run: Run<'b>) -> Result<(), Error> {
+        // Arrays whose elements lie in one place have any length.
+        let len = self.len.checked_add(run.len()).ok_or(Error::NO_MEMORY)?;
         self.runs.try_reserve(1)?;
         self.runs.push(run);
-        self.len = self.len.checked_add(len).ok_or(Error::NO_MEMORY)?;
+        self.len = len;
         Ok(())
     }
 
     /// Appends the items between offsets of 32 bits, one fewer than there are offsets.
     ///
     /// # Errors
-    /// [`Code::BadBatch`]: the offsets do not ascend within the data.
+    /// [`Code::BadBatch`]: the offsets do not ascend within the data. [`Code::NoMemory`]
     pub fn push_small(&mut self, data: &'b [u8], offsets: &'b [i32]) -> Result<(), Error> {
-        self.push_items(Items::Small(Slices::new(data, offsets)?))
+        self.push(Run::Items(Items::Small(Slices::new(data, offsets)?)))
     }
 
     /// Appends the items between offsets of 64 bits, one fewer than there are offsets.
     ///
     /// # Errors
-    /// [`Code::BadBatch`]: the offsets do not ascend within the data.
+    /// [`Code::BadBatch`]: the offsets do not ascend within the data. [`Code::NoMemory`]
     pub fn push_large(&mut self, data: &'b [u8], offsets: &'b [i64]) -> Result<(), Error> {
-        self.push_items(Items::Large(Slices::new(data, offsets)?))
+        self.push(Run::Items(Items::Large(Slices::new(data, offsets)?)))
     }
 
     /// Appends the items of Arrow's views: 16 bytes for each, and buffers for those that are longer than 12 bytes.
     ///
     /// # Errors
-    /// [`Code::BadBatch`]: a view points outside of the buffers.
+    /// [`Code::BadBatch`]: a view points outside of the buffers. [`Code::NoMemory`]
     pub fn push_views(
         &mut self,
         views: &'b [[u8; 16]],
         buffers: Vec<&'b [u8]>,
     ) -> Result<(), Error> {
-        self.push_items(Items::Views(Views::new(views, buffers)?))
+        self.push(Run::Items(Items::Views(Views::new(views, buffers)?)))
     }
 
     /// Appends the elements of an array.
@@ -89,18 +105,19 @@ impl<'b> Batch<'b> {
         if matches!(elements.element(), Element::Float { .. }) {
             return Err(Error::new(Code::BadType, "a float can't be an item"));
         }
-        self.push(Run::Strided(elements), elements.len())
+        self.push(Run::Strided(elements))
     }
 
     /// Appends the values at these places, as arrays with a dictionary hold them. The places are below the number of
     /// values.
+    ///
+    /// # Errors
+    /// [`Code::NoMemory`]
     pub(crate) fn push_chosen(&mut self, values: Text, places: Vec<u32>) -> Result<(), Error> {
-        let len = places.len();
-        self.push(Run::Chosen { values, places }, len)
+        self.push(Run::Chosen { values, places })
     }
 
-    /// Passes the items to `visit`: each run in one piece, but the elements of arrays in blocks, because they are
-    /// copied first.
+    /// Passes the items to `visit`: what stays in place in one piece, copies in blocks.
     ///
     /// # Errors
     /// The first error of `visit`, or [`Code::NoMemory`]: there is no memory for a block. Earlier items have been
@@ -133,7 +150,7 @@ impl Text {
     /// [`Code::NoMemory`]
     pub fn batch(&self) -> Result<Batch<'_>, Error> {
         let mut batch = Batch::new();
-        batch.push(Run::Items(self.items()?), self.len())?;
+        batch.push(Run::Items(self.items()?))?;
         Ok(batch)
     }
 }
@@ -170,4 +187,29 @@ pub fn copied<T: Copy>(values: &[T]) -> Result<Vec<T>, Error> {
     copy.try_reserve_exact(values.len())?;
     copy.extend_from_slice(values);
     Ok(copy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chosen_values_are_visited_in_blocks() {
+        let mut values = Text::new();
+        for value in [b"a", b"b"] {
+            values.push(value).unwrap();
+        }
+        let places: Vec<u32> = (0..2500).map(|index| index % 2).collect();
+        let mut batch = Batch::new();
+        batch.push_chosen(values, places).unwrap();
+        let (mut blocks, mut found) = (Vec::new(), Vec::new());
+        batch
+            .visit_all(|items| {
+                blocks.push(items.len());
+                found.extend(items.map(|item| item[0]));
+            })
+            .unwrap();
+        assert_eq!(blocks, [1024, 1024, 452]);
+        assert_eq!(found, b"ab".repeat(1250));
+    }
 }

@@ -309,4 +309,28 @@ mod tests {
             assert_eq!(items(&numbers, count, 4, element), all[..count]);
         }
     }
+    #[test]
+    fn a_batch_that_would_be_too_long_keeps_what_it_had() {
+        let element = Element::Bytes {
+            width: 1,
+            padded: false,
+        };
+        // SAFETY: all elements are the same byte.
+        let endless = unsafe { Strided::new(b"b".as_ptr(), usize::MAX, 0, element) };
+        let mut batch = Batch::new();
+        batch.push_small(b"a", &[0, 1]).unwrap();
+        let error = batch.push_strided(endless).unwrap_err();
+        assert_eq!(error.code(), Code::NoMemory);
+        let mut found = Vec::new();
+        let visited = batch.visit(&mut |items| {
+            found.extend(items.map(<[u8]>::to_vec));
+            // An endless run would be visited until memory is out.
+            if found.len() > 1 {
+                Err(Error::NO_MEMORY)
+            } else {
+                Ok(())
+            }
+        });
+        assert_eq!((visited, found), (Ok(()), vec![b"a".to_vec()]));
+    }
 }

@@ -7,7 +7,8 @@ use super::memory::{borrow, slice};
 use super::status::{Failure, Outcome};
 
 /// Many items in your memory: between offsets, or as an Arrow array. Set the fields you use; leave the others null or
-/// 0. Nothing is copied, unless items are numbers.
+/// 0. Strings and bytes are read in place. Integers, bytes of a fixed width, and the values of dictionaries and runs are
+/// copied.
 ///
 /// Item `i` is the bytes from `offsets[i]` up to `offsets[i + 1]` in the data.
 #[repr(C)]
