@@ -1,4 +1,11 @@
 //! The two ways to read a value from a server: whole, by DUMP, and in chunks, by BF.SCANDUMP.
+//!
+//! The payload of DUMP has these parts if the value is a module's, with their lengths in bytes:
+//!
+//! ```text
+//! | 07 | 81 | type's name, encoding version | value | RDB version | checksum |
+//!    1    1                 8                   …          2           8
+//! ```
 
 use std::ffi::CString;
 
@@ -20,7 +27,7 @@ const OLDEST_VERSION: u16 = 10;
 /// The first byte of a payload with a module's value.
 const MODULE_VALUE: u8 = 7;
 
-/// The byte before a number of 64 bits.
+/// The byte before a number of 64 bits, whose highest byte comes first.
 const NUMBER_OF_64_BITS: u8 = 0x81;
 
 /// The bits of a type's number that hold the version of its encoding.
@@ -30,8 +37,9 @@ const ENCODING_VERSION: u64 = 0x3ff;
 pub struct Chunk {
     /// The cursor of the next chunk.
     pub next: u64,
+    /// The chunk: the header for the cursor 0, nothing after the last one.
     pub bytes: Vec<u8>,
-    /// The filter's id, by which chunks of another filter are noticed.
+    /// The filter's id, which another filter under the key does not have.
     pub id: Option<Vec<u8>>,
 }
 
