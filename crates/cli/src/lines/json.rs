@@ -1,4 +1,7 @@
 //! The items of JSON lines: a field of each.
+//!
+//! Each name of a field's path is looked up in the value before it, as text: the line, then an object in it, and so on. The
+//! first lookup reads the whole line, so it also finds what is not JSON.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -40,7 +43,7 @@ impl Field {
         &self.0
     }
 
-    /// Returns a block with the fields of the lines of a block, which it keeps. Blank lines are no records.
+    /// Returns a block with the items of the lines of a block, which it keeps. Blank lines are no records.
     ///
     /// # Errors
     /// A line is not JSON, or lacks the field, and that is not permitted.
@@ -50,8 +53,8 @@ impl Field {
                 block.push(item.as_bytes());
                 Ok(())
             }
-            Err(_) if line.trim_ascii().is_empty() => block.push_itemless(OnFault::Drop, ""),
             Ok(None) => block.push_itemless(missing, format_args!("it has no field {self}")),
+            Err(_) if line.trim_ascii().is_empty() => block.push_itemless(OnFault::Drop, ""),
             Err(error) => {
                 let error = error.to_string().replace(" at line 1 column ", ", column ");
                 block.push_itemless(bad, format_args!("it is not JSON: {error}"))
@@ -59,85 +62,99 @@ impl Field {
         })
     }
 
-    /// Returns the item of a line: a string without its quotes and escapes, anything else as it is written. `None` if there is
-    /// no such field, or it is null. Only the item and the names of objects on the path are converted: JSON has numbers and
-    /// strings that Rust's types lack.
+    /// Returns the item of a line; `None` if there is no such field, or it is null.
+    ///
+    /// # Errors
+    /// The line is not JSON, or the item is half of a surrogate pair.
     fn find<'l>(&self, line: &'l [u8]) -> Result<Option<Cow<'l, str>>, Error> {
-        let mut text = str::from_utf8(line).map_err(Error::custom)?;
-        for (level, name) in self.0.iter().enumerate() {
-            let value = value_of(name, text);
-            match value.map_err(|error| if level == 0 { error } else { half(error) })? {
-                Some(value) => text = value,
+        let mut value = str::from_utf8(line).map_err(Error::custom)?;
+        for (depth, name) in self.0.iter().enumerate() {
+            let inner = match value_of(name, value) {
+                // The first lookup has read the whole line, so only the conversion of a name can fail.
+                Err(_) if depth > 0 => return Err(lone_surrogate()),
+                inner => inner?,
+            };
+            match inner {
+                Some(inner) => value = inner,
                 None => return Ok(None),
             }
         }
-        let Some(string) = text.strip_prefix('"') else {
-            return Ok((text != "null").then_some(text.into()));
-        };
-        let string = string.strip_suffix('"').unwrap_or(string);
-        if memchr(b'\\', string.as_bytes()).is_none() {
-            return Ok(Some(string.into()));
-        }
-        let item: String = serde_json::from_str(text).map_err(half)?;
-        Ok(Some(item.into()))
+        item(value)
     }
 }
 
-/// Returns the fault of a string within a line that is JSON: nothing else can be wrong. It has no column, because that of the
-/// error is within a part of the line.
-fn half(_: Error) -> Error {
-    Error::custom("a string has half of a surrogate pair")
-}
-
-/// Returns the value of a field of a value, the last one if there are several. `None` if there is none, or the value is no
-/// object. What is skipped takes no recursion.
-fn value_of<'l>(name: &str, text: &'l str) -> Result<Option<&'l str>, Error> {
-    let mut from = Deserializer::from_str(text);
+/// Returns the value of a field of an object, the last one if there are several. `None` if there is no such field, or the
+/// text is another value. It reads all of the text, and converts the names of the object alone: JSON has numbers and
+/// strings that Rust's types lack. Nested values take no stack.
+fn value_of<'t>(name: &str, text: &'t str) -> Result<Option<&'t str>, Error> {
+    let mut json = Deserializer::from_str(text);
     let value = if text.trim_start().starts_with('{') {
-        from.deserialize_map(ValueOf(name))?
+        json.deserialize_map(LastField { name })?
     } else {
-        from.deserialize_ignored_any(IgnoredAny)?;
+        json.deserialize_ignored_any(IgnoredAny)?;
         None
     };
-    from.end()?;
+    json.end()?;
     Ok(value.map(RawValue::get))
 }
 
-/// Visits an object that may have a field of this name.
-struct ValueOf<'n>(&'n str);
+/// Returns the item that a value is: a string without its quotes and escapes, none if it is null, anything else as it is
+/// written.
+fn item(value: &str) -> Result<Option<Cow<'_, str>>, Error> {
+    let Some(string) = value.strip_prefix('"') else {
+        return Ok((value != "null").then_some(value.into()));
+    };
+    let string = string.strip_suffix('"').unwrap_or(string);
+    if memchr(b'\\', string.as_bytes()).is_none() {
+        return Ok(Some(string.into()));
+    }
+    let string: String = serde_json::from_str(value).map_err(|_| lone_surrogate())?;
+    Ok(Some(string.into()))
+}
 
-impl<'l> Visitor<'l> for ValueOf<'_> {
-    type Value = Option<&'l RawValue>;
+/// Returns the error of a string that can't be converted, although it is JSON. It has no column: that of the library's error
+/// is within a part of the line.
+fn lone_surrogate() -> Error {
+    Error::custom("a string has half of a surrogate pair")
+}
+
+/// Visits an object for the value of the last field of this name.
+struct LastField<'n> {
+    name: &'n str,
+}
+
+impl<'t> Visitor<'t> for LastField<'_> {
+    type Value = Option<&'t RawValue>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'l>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+    fn visit_map<A: MapAccess<'t>>(self, mut object: A) -> Result<Self::Value, A::Error> {
         let mut value = None;
-        while let Some(is_it) = map.next_key_seed(Name(self.0))? {
-            if is_it {
-                value = Some(map.next_value()?);
+        while let Some(is_named) = object.next_key_seed(IsName(self.name))? {
+            if is_named {
+                value = Some(object.next_value()?);
             } else {
-                map.next_value::<IgnoredAny>()?;
+                object.next_value::<IgnoredAny>()?;
             }
         }
         Ok(value)
     }
 }
 
-/// Compares the name of a field, whose escapes are resolved.
-struct Name<'n>(&'n str);
+/// Compares the name of a field with this one. The escapes of a name are resolved before.
+struct IsName<'n>(&'n str);
 
-impl<'l> DeserializeSeed<'l> for Name<'_> {
+impl<'t> DeserializeSeed<'t> for IsName<'_> {
     type Value = bool;
 
-    fn deserialize<D: serde::Deserializer<'l>>(self, from: D) -> Result<bool, D::Error> {
-        from.deserialize_str(self)
+    fn deserialize<D: serde::Deserializer<'t>>(self, json: D) -> Result<bool, D::Error> {
+        json.deserialize_str(self)
     }
 }
 
-impl Visitor<'_> for Name<'_> {
+impl Visitor<'_> for IsName<'_> {
     type Value = bool;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -152,6 +169,7 @@ impl Visitor<'_> for Name<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     fn find(field: &str, line: &[u8]) -> Result<Option<String>, String> {
         let field: Field = field.parse().expect("a field");
@@ -203,6 +221,57 @@ mod tests {
         for word in ["", ".", "a.", ".a", "a..b"] {
             word.parse::<Field>().expect_err(word);
         }
+    }
+
+    /// Finds a field in the values that `serde_json` makes of a line; null if there is none.
+    fn value_in(field: &str, line: &str) -> Result<Value, Error> {
+        let mut value: Value = serde_json::from_str(line)?;
+        for name in field.split('.') {
+            value = value.get_mut(name).map_or(Value::Null, Value::take);
+        }
+        Ok(value)
+    }
+
+    /// Returns whether the item of a field is this value.
+    fn is_value(item: Option<&str>, value: &Value) -> bool {
+        match (item, value) {
+            (None, Value::Null) => true,
+            (Some(item), Value::String(string)) => item == string,
+            (Some(item), value) => serde_json::from_str::<Value>(item).is_ok_and(|it| it == *value),
+            (None, _) => false,
+        }
+    }
+
+    /// In lines that are cut off anywhere, and in those with another byte anywhere.
+    #[test]
+    fn a_field_is_found_as_in_the_parsed_line() {
+        let mut found = [0; 3];
+        for line in [
+            r#"{"a":"x","b":{"a":[1,{"a":2}],"c":"\n\"\u00e9"},"c":null}"#,
+            r#"{"b":{"a":true,"\u0061":-1.5},"a":{"a":{"a":""}}}"#,
+            r#" { "a" : { "b" : { "a" : "x" , "a" : "y" } } , "a" : 12 } "#,
+            r#"[{"a":"b"},"a",false]"#,
+        ] {
+            let cut = (0..=line.len()).map(|end| line[..end].to_owned());
+            let others = r#"{}[]":,\ abu01-.n"#.chars().map(String::from);
+            let edited = others.flat_map(|other| {
+                let places = 0..line.len();
+                places.map(move |at| [&line[..at], &other, &line[at + 1..]].concat())
+            });
+            for line in cut.chain(edited) {
+                for field in ["a", "b", "a.a", "a.b", "b.a", "b.c", "a.b.a", "a.a.a"] {
+                    match (find(field, line.as_bytes()), value_in(field, &line)) {
+                        (Ok(item), Ok(value)) => {
+                            assert!(is_value(item.as_deref(), &value), "{field}: {line}");
+                            found[usize::from(item.is_some())] += 1;
+                        }
+                        (Err(_), Err(_)) => found[2] += 1,
+                        (item, value) => panic!("{field}: {line}: {item:?}, {value:?}"),
+                    }
+                }
+            }
+        }
+        assert!(found.iter().all(|count| *count > 1000), "{found:?}");
     }
 
     #[test]
