@@ -362,8 +362,10 @@ fn moving_needs_the_documented_permissions_and_no_more() {
         for grant in &pair.target {
             let run = pair.run(&pair.source, &without(&pair.target, grant));
             match *grant {
-                // Values compared in chunks can be compared by DUMP.
-                "+set" | "+bf.scandump" => pair.came(run),
+                // Values compared in chunks can be compared by DUMP, and moved by it if no upload can begin.
+                "+set" | "+bf.scandump" | "+bf.loadchunk" | "+eval" | "+exists" | "+pexpire" => {
+                    pair.came(run);
+                }
                 "+unlink" => {
                     run.done();
                     let mut far = pair.to.client();
@@ -400,6 +402,11 @@ fn documented_substitutes_for_a_permission_suffice() {
     let source = without(&pair.source, "+bf.scandump");
     let target = without(&pair.target, "+bf.loadchunk");
     pair.came(pair.run(&source, &target));
+    // With neither of them, the reason is that of the chunks.
+    let target = without(&target, "+restore");
+    let run = pair.run(&pair.source, &target);
+    assert_names(&run, "+bf.loadchunk", &pair.to);
+    assert_eq!(run.failed(1), "4 of 4 keys could not be moved");
 }
 
 /// Both servers have keys of every kind, and the source has one more, the only one to be reported.

@@ -3,6 +3,8 @@
 /// What to do if a login fails.
 pub const CHECK_LOGIN: &str = "check user and password: redis://user:password@host:port";
 
+const GRANT: &str = "grant it with ACL SETUSER, or name another user";
+
 const RAISE_LIMITS: &str = "raise bf.bloom-filter-max-memory-usage or bf.bloom-memory-usage-limit there, whichever it exceeds";
 
 /// What a server's error says about other calls.
@@ -31,7 +33,7 @@ pub enum Meaning {
 }
 
 /// The errors with a meaning or an advice, by the words that they begin with. The first row that fits an error counts.
-const ERRORS: [(&str, Meaning, Option<&str>); 22] = [
+const ERRORS: [(&str, Meaning, Option<&str>); 23] = [
     ("ASK", Meaning::SlotMoving, None),
     ("BUSY", Meaning::Unavailable, None),
     ("BUSYKEY", Meaning::KeyExists, None),
@@ -49,11 +51,7 @@ const ERRORS: [(&str, Meaning, Option<&str>); 22] = [
         Some("this is a node of a cluster, but its reply to HELLO does not say so"),
     ),
     ("NOAUTH", Meaning::LoginFailed, Some(CHECK_LOGIN)),
-    (
-        "NOPERM",
-        Meaning::NoPermission,
-        Some("grant it with ACL SETUSER, or name another user"),
-    ),
+    ("NOPERM", Meaning::NoPermission, Some(GRANT)),
     ("NOREPLICAS", Meaning::Unavailable, None),
     (
         "OOM",
@@ -83,6 +81,12 @@ const ERRORS: [(&str, Meaning, Option<&str>); 22] = [
         "ERR non scaling filter is full",
         Meaning::Other,
         Some("build a larger one: `valkeybloom size` prints how large"),
+    ),
+    // Redis 7, in a script.
+    (
+        "ERR The user executing the script can't run this command",
+        Meaning::NoPermission,
+        Some(GRANT),
     ),
     (
         "ERR unknown command 'BF.LOADCHUNK'",
@@ -131,7 +135,7 @@ mod tests {
     use valkeybloom_sketches::bloom::Refusal;
 
     /// Errors in the order of the table, as servers word them.
-    const REPLIES: [(&str, Meaning, &str); 22] = [
+    const REPLIES: [(&str, Meaning, &str); 23] = [
         ("ASK 3999 127.0.0.1:6381", Meaning::SlotMoving, ""),
         (
             "BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
@@ -208,6 +212,11 @@ mod tests {
         ),
         ("ERR DB index is out of range", Meaning::Other, "database 0"),
         ("ERR non scaling filter is full", Meaning::Other, "larger"),
+        (
+            "ERR The user executing the script can't run this command or subcommand",
+            Meaning::NoPermission,
+            "ACL SETUSER",
+        ),
         (
             "ERR unknown command 'BF.LOADCHUNK', with args beginning with: 'k' ",
             Meaning::UnknownCommand,

@@ -87,13 +87,14 @@ pub fn transfer(
     };
     match Ways::of(&found.kind, bytes, pair.capabilities.program) {
         Ways::Dump => transfer.by_dump()?.or_else(Err),
-        Ways::DumpThenChunks => transfer.by_dump()?.or_else(|reason| {
-            // The reason of the DUMP says more than that the source has no chunks.
-            transfer.by_chunks(show)?.or_else(|_| Err(reason))
+        Ways::DumpThenChunks => transfer.by_dump()?.or_else(|dump| {
+            let attempt = transfer.by_chunks(show)?;
+            attempt.or_else(|chunks| Err(both_closed(dump, chunks)))
         }),
-        Ways::ChunksThenDump => transfer
-            .by_chunks(show)?
-            .or_else(|_| transfer.by_dump()?.or_else(Err)),
+        Ways::ChunksThenDump => transfer.by_chunks(show)?.or_else(|chunks| {
+            let attempt = transfer.by_dump()?;
+            attempt.or_else(|dump| Err(both_closed(dump, chunks)))
+        }),
     }
 }
 
@@ -159,8 +160,10 @@ impl Transfer<'_> {
             Err(fault) => return after_fault(fault, SideFault::Source),
         };
         let id = header.id.as_deref();
-        let upload = Upload::begin(&pair.target, key, &header.bytes);
-        let mut upload = upload.map_err(|fault| Step::Header.stop(fault))?;
+        let mut upload = match Upload::begin(&pair.target, key, &header.bytes) {
+            Ok(upload) => upload,
+            Err(fault) => return after_header(fault),
+        };
         let (mut cursor, mut bytes) = (header.next, 0);
         loop {
             let chunk = self.chunk(cursor, id)?;
@@ -171,7 +174,8 @@ impl Transfer<'_> {
                 return Err(Stop::Refused(obstacle));
             }
             let sent = upload.chunk(chunk.next, &chunk.bytes);
-            sent.map_err(|fault| Step::Chunk.stop(fault))?;
+            // The filter has grown or was replaced, so the chunk does not match the header.
+            sent.map_err(|fault| changed_if(Error::BAD_CHUNK, fault))?;
             bytes += chunk.bytes.len() as u64;
             show(bytes);
             cursor = chunk.next;
@@ -185,7 +189,7 @@ impl Transfer<'_> {
         match upload.finish(expiry, self.replace) {
             Ok(true) => Ok(Attempt::Restored(bytes)),
             Ok(false) => Err(Stop::skipped(TAKEN)),
-            Err(fault) => Err(Step::End.stop(fault)),
+            Err(fault) => Err(changed_if(Error::STILL_LOADING, fault)),
         }
     }
 
@@ -232,25 +236,33 @@ fn after_restore(fault: Fault, payload: &[u8], target: Program) -> Result<Attemp
     Ok(Attempt::TryAnotherWay(Stop::Refused(obstacle)))
 }
 
-/// A step of a copy in chunks, at the target.
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Header,
-    Chunk,
-    End,
+/// Tries another way if the target does not permit an upload.
+///
+/// # Errors
+/// Other faults stop the copy.
+fn after_header(fault: Fault) -> Result<Attempt, Stop> {
+    // The header is whole, so the target does not know what it says.
+    if fault.is(Error::BAD_CHUNK) {
+        return Err(Stop::refused(UNREADABLE));
+    }
+    after_fault(fault, SideFault::Target)
 }
 
-impl Step {
-    /// Returns why a fault of the target stops the copy.
-    fn stop(self, fault: Fault) -> Stop {
-        match self {
-            // The header is whole, so the server does not know what it says.
-            Self::Header if fault.is(Error::BAD_CHUNK) => Stop::refused(UNREADABLE),
-            // The chunk does not match the header: the filter has grown or was replaced.
-            Self::Chunk if fault.is(Error::BAD_CHUNK) => Stop::Changed,
-            Self::End if fault.is(Error::STILL_LOADING) => Stop::Changed,
-            _ => SideFault::Target(fault).into(),
-        }
+/// Returns why a fault of the target stops the copy: if it is this error, because the value changed.
+fn changed_if(error: Error, fault: Fault) -> Stop {
+    if fault.is(error) {
+        Stop::Changed
+    } else {
+        SideFault::Target(fault).into()
+    }
+}
+
+/// Returns the reason to report if both ways are closed.
+fn both_closed(dump: Stop, chunks: Stop) -> Stop {
+    match chunks {
+        // A permission can be granted. A source that has no chunks can't get them.
+        Stop::Fault(SideFault::Source(fault)) if fault.means(Meaning::UnknownCommand) => dump,
+        chunks => chunks,
     }
 }
 
@@ -260,6 +272,10 @@ mod tests {
 
     fn refused(text: &str) -> Fault {
         Fault::Refused(text.to_owned())
+    }
+
+    fn at_source(text: &str) -> Stop {
+        Stop::Fault(SideFault::Source(refused(text)))
     }
 
     fn at_target(text: &str) -> Stop {
@@ -323,18 +339,36 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_in_chunks_is_read_by_its_step() {
-        let (bad, partial) = (Error::BAD_CHUNK, Error::STILL_LOADING);
-        let fault = |error: Error| Stop::Fault(SideFault::Target(error.into()));
-        for (step, error, stop) in [
-            (Step::Header, bad, Stop::refused(UNREADABLE)),
-            (Step::Header, partial, fault(partial)),
-            (Step::Chunk, bad, Stop::Changed),
-            (Step::Chunk, partial, fault(partial)),
-            (Step::End, bad, fault(bad)),
-            (Step::End, partial, Stop::Changed),
+    fn an_upload_that_the_target_does_not_permit_may_go_another_way() {
+        let no_permission = "NOPERM no";
+        for (fault, expected) in [
+            (Error::BAD_CHUNK.into(), Err(Stop::refused(UNREADABLE))),
+            (
+                refused(no_permission),
+                Ok(Attempt::TryAnotherWay(at_target(no_permission))),
+            ),
+            (refused("OOM full"), Err(at_target("OOM full"))),
         ] {
-            assert_eq!(step.stop(error.into()), stop, "{step:?} {error}");
+            assert_eq!(after_header(fault), expected);
         }
+    }
+
+    #[test]
+    fn an_error_of_chunks_shows_a_change() {
+        let text = Error::BAD_CHUNK.to_string();
+        let stop = |error| changed_if(error, refused(&text));
+        assert_eq!(stop(Error::BAD_CHUNK), Stop::Changed);
+        assert_eq!(stop(Error::STILL_LOADING), at_target(&text));
+    }
+
+    #[test]
+    fn a_permission_that_chunks_need_is_reported_before_what_is_wrong_with_a_dump() {
+        let dump = || Stop::refused(UNREADABLE);
+        for at_side in [at_source as fn(&str) -> Stop, at_target] {
+            let reason = both_closed(dump(), at_side("NOPERM no"));
+            assert_eq!(reason, at_side("NOPERM no"));
+        }
+        let lacking = at_source("ERR unknown command 'BF.SCANDUMP'");
+        assert_eq!(both_closed(dump(), lacking), dump());
     }
 }
