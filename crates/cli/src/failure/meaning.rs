@@ -3,9 +3,16 @@
 /// What to do if a login fails.
 pub const CHECK_LOGIN: &str = "check user and password: redis://user:password@host:port";
 
+const BUILD_LARGER: &str = "build a larger one: `valkeybloom size` prints how large";
+const DATABASES: &str = "the server has fewer databases, a cluster only database 0";
+const FREE_MEMORY: &str = "raise maxmemory, or free memory";
 const GRANT: &str = "grant it with ACL SETUSER, or name another user";
-
+const IN_CLUSTER: &str = "this is a node of a cluster, but its reply to HELLO does not say so";
+const LOAD: &str = "load the module there, or add the command's family to its bf.families";
+const NAME_PRIMARY: &str = "this is a replica: name its primary";
+const NO_CHUNKS: &str = "the module there takes no filters in chunks: load valkeybloom instead";
 const RAISE_LIMITS: &str = "raise bf.bloom-filter-max-memory-usage or bf.bloom-memory-usage-limit there, whichever it exceeds";
+const WAIT: &str = "wait until it has loaded its data";
 
 /// What a server's error says about other calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,72 +39,47 @@ pub enum Meaning {
     Other,
 }
 
-/// The errors with a meaning or an advice, by the words that they begin with. The first row that fits an error counts.
-const ERRORS: [(&str, Meaning, Option<&str>); 23] = [
+/// The first words of an error, its meaning, and what the user can do about it.
+type Row = (&'static str, Meaning, Option<&'static str>);
+
+/// The errors with a meaning or an advice. The first row that fits an error counts.
+const ERRORS: [Row; 23] = [
     ("ASK", Meaning::SlotMoving, None),
     ("BUSY", Meaning::Unavailable, None),
     ("BUSYKEY", Meaning::KeyExists, None),
     ("CLUSTERDOWN", Meaning::ClusterDown, None),
-    (
-        "LOADING",
-        Meaning::Unavailable,
-        Some("wait until it has loaded its data"),
-    ),
+    ("LOADING", Meaning::Unavailable, Some(WAIT)),
     ("MASTERDOWN", Meaning::Unavailable, None),
     ("MISCONF", Meaning::Unavailable, None),
-    (
-        "MOVED",
-        Meaning::SlotMoving,
-        Some("this is a node of a cluster, but its reply to HELLO does not say so"),
-    ),
+    ("MOVED", Meaning::SlotMoving, Some(IN_CLUSTER)),
     ("NOAUTH", Meaning::LoginFailed, Some(CHECK_LOGIN)),
     ("NOPERM", Meaning::NoPermission, Some(GRANT)),
     ("NOREPLICAS", Meaning::Unavailable, None),
-    (
-        "OOM",
-        Meaning::Other,
-        Some("raise maxmemory, or free memory"),
-    ),
-    (
-        "READONLY",
-        Meaning::Unavailable,
-        Some("this is a replica: name its primary"),
-    ),
+    ("OOM", Meaning::Other, Some(FREE_MEMORY)),
+    ("READONLY", Meaning::Unavailable, Some(NAME_PRIMARY)),
     ("TRYAGAIN", Meaning::SlotMoving, None),
     ("WRONGPASS", Meaning::LoginFailed, Some(CHECK_LOGIN)),
     ("WRONGTYPE", Meaning::WrongType, None),
     ("ERR Bad data format", Meaning::Unreadable, None),
-    (
-        "ERR DUMP payload version or checksum are wrong",
-        Meaning::Unreadable,
-        None,
-    ),
+    ("ERR DUMP payload version", Meaning::Unreadable, None),
     (
         "ERR DB index is out of range",
         Meaning::Other,
-        Some("the server has fewer databases, a cluster only database 0"),
+        Some(DATABASES),
     ),
     (
         "ERR non scaling filter is full",
         Meaning::Other,
-        Some("build a larger one: `valkeybloom size` prints how large"),
+        Some(BUILD_LARGER),
     ),
     // Redis 7, in a script.
-    (
-        "ERR The user executing the script can't run this command",
-        Meaning::NoPermission,
-        Some(GRANT),
-    ),
+    ("ERR The user executing", Meaning::NoPermission, Some(GRANT)),
     (
         "ERR unknown command 'BF.LOADCHUNK'",
         Meaning::UnknownCommand,
-        Some("the module there takes no filters in chunks: load valkeybloom instead"),
+        Some(NO_CHUNKS),
     ),
-    (
-        "ERR unknown command",
-        Meaning::UnknownCommand,
-        Some("load the module there, or add the command's family to its bf.families"),
-    ),
+    ("ERR unknown command", Meaning::UnknownCommand, Some(LOAD)),
 ];
 
 /// The errors of modules whose memory limits a value exceeds, by words that may stand anywhere in them.
@@ -119,7 +101,7 @@ pub fn advice(error: &str) -> Option<&'static str> {
     }
 }
 
-fn described(error: &str) -> Option<&'static (&'static str, Meaning, Option<&'static str>)> {
+fn described(error: &str) -> Option<&'static Row> {
     ERRORS.iter().find(|(start, ..)| {
         let rest = error.strip_prefix(start);
         // BUSY is not the code of BUSYKEY.
