@@ -65,16 +65,14 @@ impl Field {
     /// Returns the item of a line; `None` if there is no such field, or it is null.
     ///
     /// # Errors
-    /// The line is not JSON, or the item is half of a surrogate pair.
+    /// The line is not JSON, or a string that must be converted has half of a surrogate pair.
     fn find<'l>(&self, line: &'l [u8]) -> Result<Option<Cow<'l, str>>, Error> {
         let mut value = str::from_utf8(line).map_err(Error::custom)?;
         for (depth, name) in self.0.iter().enumerate() {
-            let inner = match value_of(name, value) {
-                // The first lookup has read the whole line, so only the conversion of a name can fail.
-                Err(_) if depth > 0 => return Err(lone_surrogate()),
-                inner => inner?,
-            };
-            match inner {
+            let found = value_of(name, value);
+            // The first lookup has read the whole line, so only the conversion of a name can fail in another one.
+            let found = found.map_err(|error| if depth == 0 { error } else { lone_surrogate() });
+            match found? {
                 Some(inner) => value = inner,
                 None => return Ok(None),
             }
@@ -84,7 +82,7 @@ impl Field {
 }
 
 /// Returns the value of a field of an object, the last one if there are several. `None` if there is no such field, or the
-/// text is another value. It reads all of the text, and converts the names of the object alone: JSON has numbers and
+/// text is another value. Reads all of the text, and converts only the names of the object, because JSON has numbers and
 /// strings that Rust's types lack. Nested values take no stack.
 fn value_of<'t>(name: &str, text: &'t str) -> Result<Option<&'t str>, Error> {
     let mut json = Deserializer::from_str(text);
@@ -223,7 +221,7 @@ mod tests {
         }
     }
 
-    /// Finds a field in the values that `serde_json` makes of a line; null if there is none.
+    /// Returns the value of a field in the parsed line; null if there is no such field.
     fn value_in(field: &str, line: &str) -> Result<Value, Error> {
         let mut value: Value = serde_json::from_str(line)?;
         for name in field.split('.') {
