@@ -79,8 +79,7 @@ pub fn transfer(
     let expiry = Expiry::of(&pair.source, &found.key);
     let transfer = Transfer {
         pair,
-        key: &found.key,
-        kind: &found.kind,
+        found,
         bytes,
         expires_ms: expiry.map_err(SideFault::Source)?.ms,
         replace,
@@ -101,9 +100,7 @@ pub fn transfer(
 /// A value to copy.
 struct Transfer<'t> {
     pair: &'t Pair<'t>,
-    key: &'t [u8],
-    /// The key's type, as TYPE returns it.
-    kind: &'t str,
+    found: &'t Found,
     /// The size of the value at the source.
     bytes: u64,
     /// The time at which the key expires, if it does.
@@ -115,24 +112,25 @@ struct Transfer<'t> {
 impl Transfer<'_> {
     /// Copies the value by DUMP and RESTORE.
     fn by_dump(&self) -> Result<Attempt, Stop> {
-        let payload = match dump::payload(&self.pair.source, self.key) {
+        let Found { key, kind } = self.found;
+        let payload = match dump::payload(&self.pair.source, key) {
             Ok(payload) => payload,
             Err(fault) => return after_fault(fault, SideFault::Source),
         };
         // The payload contains its type. A separate TYPE could miss a change between the two commands.
-        if !dump::is_of_type(&payload, self.kind) {
+        if !dump::is_of_type(&payload, kind) {
             return Err(Stop::Changed);
         }
         if let Some(obstacle) = self.pair.obstacle_of_length("its DUMP", payload.len()) {
             return Ok(Attempt::TryAnotherWay(Stop::Refused(obstacle)));
         }
         let mut restore = cmd("RESTORE");
-        restore.arg(self.key).arg(self.expires_ms.unwrap_or(0));
+        restore.arg(key).arg(self.expires_ms.unwrap_or(0));
         restore.arg(dump::for_any_server(&payload)).arg("ABSTTL");
         if self.replace {
             restore.arg("REPLACE");
         }
-        match self.pair.target.call(self.key, &restore) {
+        match self.pair.target.call(key, &restore) {
             Ok(_) => Ok(Attempt::Restored(self.bytes)),
             // The client may have sent it again, because the first reply was lost.
             Err(fault) if fault.means(Meaning::KeyExists) => {
@@ -145,7 +143,7 @@ impl Transfer<'_> {
 
     /// Requires that the target has the value of a payload.
     fn require_at_target(&self, payload: &[u8]) -> Result<(), Stop> {
-        match dump::payload(&self.pair.target, self.key) {
+        match dump::payload(&self.pair.target, &self.found.key) {
             Ok(other) if sketches::are_same(payload, &other) => Ok(()),
             Err(fault) if !fault.forbids_calls() => Err(SideFault::Target(fault).into()),
             _ => Err(Stop::skipped(TAKEN)),
@@ -154,7 +152,7 @@ impl Transfer<'_> {
 
     /// Copies the value, which is a filter, in chunks.
     fn by_chunks(&self, mut show: impl FnMut(u64)) -> Result<Attempt, Stop> {
-        let (pair, key) = (self.pair, self.key);
+        let (pair, Found { key, kind }) = (self.pair, self.found);
         let header = match dump::scan_with_id(&pair.source, key, 0) {
             Ok(header) => header,
             Err(fault) => return after_fault(fault, SideFault::Source),
@@ -182,7 +180,7 @@ impl Transfer<'_> {
         }
         // Reads the header again: its id shows a replacement after the last chunk. Filters of RedisBloom have no ids.
         self.chunk(0, id)?;
-        if upload.type_name().map_err(SideFault::Target)? != self.kind {
+        if upload.type_name().map_err(SideFault::Target)? != *kind {
             return Err(Stop::Changed);
         }
         let expiry = (self.expires_ms).map_or(NewExpiry::Unchanged, NewExpiry::At);
@@ -195,10 +193,10 @@ impl Transfer<'_> {
 
     /// Reads a chunk of the filter with this id.
     fn chunk(&self, cursor: u64, id: Option<&[u8]>) -> Result<Chunk, Stop> {
-        let source = &self.pair.source;
+        let (source, key) = (&self.pair.source, &self.found.key);
         let chunk = match id {
-            Some(_) => dump::scan_with_id(source, self.key, cursor),
-            None => dump::scan(source, self.key, cursor),
+            Some(_) => dump::scan_with_id(source, key, cursor),
+            None => dump::scan(source, key, cursor),
         };
         let chunk = chunk.map_err(SideFault::Source)?;
         if chunk.id.as_deref() == id {
