@@ -8,7 +8,7 @@
 //!                taken^                              ^the position of the record ahead
 //! ```
 
-use std::io::{self, Chain, Cursor, Read};
+use std::io::{self, Chain, Cursor, ErrorKind, Read};
 use std::mem;
 
 use csv::{ByteRecord, Position, ReaderBuilder};
@@ -148,7 +148,8 @@ impl Recent {
     }
 }
 
-/// A reader that copies what it reads, if there is a place for it.
+/// A reader that copies what it reads, if there is a place for it, and repeats a read that a signal interrupts: for the crate
+/// `csv`, any error ends the file.
 struct Copying<R> {
     from: R,
     recent: Option<Recent>,
@@ -156,7 +157,12 @@ struct Copying<R> {
 
 impl<R: Read> Read for Copying<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let count = self.from.read(into)?;
+        let count = loop {
+            match self.from.read(into) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
         if let Some(recent) = &mut self.recent {
             recent.push(&into[..count]);
         }
@@ -181,6 +187,41 @@ mod tests {
             for _ in 0..2 {
                 assert!(reader.next().expect("no fault").is_none());
             }
+        }
+    }
+
+    /// A file whose every read is interrupted first.
+    struct Interrupted<'b> {
+        rest: &'b [u8],
+        is_repeated: bool,
+    }
+
+    impl Read for Interrupted<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            self.is_repeated = !self.is_repeated;
+            if self.is_repeated {
+                return Err(ErrorKind::Interrupted.into());
+            }
+            self.rest.read(into)
+        }
+    }
+
+    #[test]
+    fn an_interrupted_read_is_repeated() {
+        for keep in [Keep::Fields, Keep::FieldsAndBytes] {
+            let file = Interrupted {
+                rest: b"a,b\n1,2\n",
+                is_repeated: false,
+            };
+            // A buffer that is smaller than a record.
+            let mut reader = CsvReader::new(file, b',', 3, keep).expect("random numbers");
+            for (fields, bytes) in [(["a", "b"], b"a,b\n"), (["1", "2"], b"1,2\n")] {
+                let record = reader.next().expect("no fault").expect("a record");
+                assert_eq!(record.fields, &fields[..]);
+                let kept = (keep == Keep::FieldsAndBytes).then_some(&bytes[..]);
+                assert_eq!(record.bytes, kept);
+            }
+            assert!(reader.next().expect("no fault").is_none());
         }
     }
 
