@@ -138,12 +138,15 @@ impl Input {
     /// version of the program has to find the receipt.
     fn format(&self) -> String {
         let column = self.column.as_ref().map(|column| match column {
-            Column::Name(name) => format!("Name({name:?})"),
+            Column::Name(name) => format!("Name({})", quoted(name)),
             Column::Number(number) => format!("Number({number})"),
         });
         let delimiter = self.delimiter.map(|byte| byte.to_string());
         let field = self.field.as_ref();
-        let field = field.map(|field| format!("Field({:?})", field.names()));
+        let field = field.map(|field| {
+            let names: Vec<_> = field.names().iter().map(|name| quoted(name)).collect();
+            format!("Field([{}])", names.join(", "))
+        });
         let [column, delimiter, field] = [column, delimiter, field]
             .map(|part| part.map_or("None".to_owned(), |part| format!("Some({part})")));
         format!("{} {column} {delimiter} {field}", self.zero)
@@ -303,6 +306,11 @@ impl Input {
     }
 }
 
+/// Returns a name in quotes, by rules that never change. Rust's own escapes depend on the version of Unicode.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('\\', r"\\").replace('"', r#"\""#))
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -328,6 +336,15 @@ mod tests {
             (
                 "f --field user.id --missing drop",
                 "false None None Some(Field([\"user\", \"id\"])) Drop Fail",
+            ),
+            // Whether characters are printable depends on the version of Unicode, and so do Rust's escapes.
+            (
+                "f --column \u{378}\t\u{301}\"\\",
+                "false Some(Name(\"\u{378}\t\u{301}\\\"\\\\\")) None None Fail Fail",
+            ),
+            (
+                "f --field \u{378}\".id",
+                "false None None Some(Field([\"\u{378}\\\"\", \"id\"])) Fail Fail",
             ),
         ] {
             let words = ["test"].into_iter().chain(words.split(' '));
