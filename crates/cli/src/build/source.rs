@@ -11,7 +11,7 @@ use crate::progress::{Progress, Show};
 /// Reads the items of a run, and shows the progress.
 pub struct Source<'s> {
     pub input: &'s Input,
-    /// The size of the input, if known.
+    /// The number of bytes to read, if known.
     pub bytes: Option<u64>,
     pub shards: NonZeroU32,
     pub show: Show,

@@ -14,6 +14,8 @@ use crate::failure::{Failure, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     pub bytes: u64,
+    /// The position at which reading begins: the standard input may have been read in part.
+    pub start: u64,
     pub modified: (i64, i64),
     /// The time when the content or the attributes changed, which programs can't set.
     changed: (i64, i64),
@@ -22,9 +24,10 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    pub fn of(about: &Metadata) -> Self {
+    pub fn of(about: &Metadata, start: u64) -> Self {
         Self {
             bytes: about.len(),
+            start,
             modified: (about.mtime(), about.mtime_nsec()),
             changed: (about.ctime(), about.ctime_nsec()),
             place: (about.dev(), about.ino()),
@@ -39,7 +42,7 @@ impl Stamp {
 pub fn stamps(files: &[PathBuf]) -> Result<Vec<Option<Stamp>>> {
     let mut pipes = HashSet::new();
     let stamps = files.iter().map(|file| {
-        let about = metadata(file).map_err(|error| failed(file, error))?;
+        let (about, start) = metadata(file).map_err(|error| failed(file, error))?;
         if about.is_dir() {
             return Err(failed(file, io::Error::from(io::ErrorKind::IsADirectory)));
         }
@@ -47,18 +50,19 @@ pub fn stamps(files: &[PathBuf]) -> Result<Vec<Option<Stamp>>> {
         if (kind.is_fifo() || kind.is_socket()) && !pipes.insert((about.dev(), about.ino())) {
             return Err(failed(file, "it is a pipe that is read already"));
         }
-        Ok(about.is_file().then(|| Stamp::of(&about)))
+        Ok(about.is_file().then(|| Stamp::of(&about, start)))
     });
     stamps.collect()
 }
 
-/// Returns the sum of the sizes of files with these states; `None` if one can be read only once.
+/// Returns the number of bytes to read of files with these states; `None` if one can be read only once.
 pub fn bytes_of(stamps: &[Option<Stamp>]) -> Option<u64> {
-    stamps.iter().map(|stamp| Some(stamp.as_ref()?.bytes)).sum()
+    let left = |stamp: &Stamp| stamp.bytes.saturating_sub(stamp.start);
+    stamps.iter().map(|stamp| stamp.as_ref().map(left)).sum()
 }
 
 /// Returns whether a name stands for the standard input.
-pub fn is_standard_input(file: &Path) -> bool {
+fn is_standard_input(file: &Path) -> bool {
     file == Path::new("-")
 }
 
@@ -78,6 +82,11 @@ impl Reading {
             None
         };
         Ok(Self { file, start })
+    }
+
+    /// Returns the state of the file now.
+    pub fn stamp(&self) -> io::Result<Stamp> {
+        Ok(Stamp::of(&self.file.metadata()?, self.start.unwrap_or(0)))
     }
 
     /// Returns the number of bytes read so far; `None` without positions.
@@ -103,11 +112,13 @@ fn open(file: &Path) -> io::Result<File> {
     File::open(file)
 }
 
-fn metadata(file: &Path) -> io::Result<Metadata> {
+/// Returns what the system says about a file, and the position at which reading begins.
+fn metadata(file: &Path) -> io::Result<(Metadata, u64)> {
     if is_standard_input(file) {
-        return open(file)?.metadata();
+        let Reading { file, start } = Reading::begin(file)?;
+        return Ok((file.metadata()?, start.unwrap_or(0)));
     }
-    file.metadata()
+    Ok((file.metadata()?, 0))
 }
 
 /// Reports that a file can't be read.
@@ -135,6 +146,17 @@ mod tests {
             assert_eq!((&line, reading.bytes_read()), (b"two\n", Some(4)));
             reading.rewind().expect("it has positions");
         }
+    }
+
+    #[test]
+    fn bytes_before_the_start_are_not_to_be_read() {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(14).expect("it is ours");
+        let about = file.metadata().expect("it is there");
+        let stamp = |start| Some(Stamp::of(&about, start));
+        assert_eq!(bytes_of(&[stamp(0), stamp(4)]), Some(24));
+        assert_eq!(bytes_of(&[stamp(15)]), Some(0));
+        assert_eq!(bytes_of(&[stamp(0), None]), None);
     }
 
     #[test]

@@ -30,7 +30,7 @@ use clap::Args;
 pub use self::block::{Block, Itemless, Record, Start};
 use self::block::{OnFault, Unit};
 pub use self::blocks::Blocks;
-use self::files::{Reading, is_standard_input, stamps};
+use self::files::{Reading, stamps};
 pub use self::files::{Stamp, bytes_of, failed};
 use self::form::Opened;
 pub use self::form::Packed;
@@ -168,8 +168,8 @@ impl Input {
         }
     }
 
-    /// Returns the sum of the files' sizes, compressed or not; `None` if one is not a regular file, and so can be read
-    /// only once.
+    /// Returns the number of bytes to read, compressed or not; `None` if a file is not a regular one, and so can be read only
+    /// once.
     ///
     /// # Errors
     /// A file does not exist, or is a folder, or a pipe has two names.
@@ -177,8 +177,8 @@ impl Input {
         Ok(bytes_of(&stamps(&self.files)?))
     }
 
-    /// Returns bytes that distinguish this input from others: its format, and the name, size and time of modification of each
-    /// file. `None` if it can be read only once.
+    /// Returns bytes that distinguish this input from others: its format, and the name, size, start and time of modification of
+    /// each file. `None` if it can be read only once.
     ///
     /// Programs may set that time, and then another content looks like the same file. The time of change, which they can't set,
     /// is left out: a file that was moved or copied back before the second run would be another one.
@@ -191,14 +191,7 @@ impl Input {
             let Some(stamp) = stamp else {
                 return Ok(None);
             };
-            // The standard input may have been read in part.
-            let start = if is_standard_input(file) {
-                let reading = Reading::begin(file).map_err(|error| failed(file, error))?;
-                reading.start.unwrap_or(0)
-            } else {
-                0
-            };
-            let numbers = [stamp.bytes, start].map(u64::to_le_bytes);
+            let numbers = [stamp.bytes, stamp.start].map(u64::to_le_bytes);
             let times = <[i64; 2]>::from(stamp.modified).map(i64::to_le_bytes);
             identity.extend_from_slice(file.as_os_str().as_bytes());
             identity.push(0);
@@ -257,7 +250,7 @@ impl Input {
         };
         self.send_blocks(first, opened, &send)?;
         if let Some(Some(stamp)) = self.kept_stamps().get(index)
-            && *stamp != Stamp::of(&from.file.metadata().map_err(fault)?)
+            && *stamp != from.stamp().map_err(fault)?
         {
             return Err(failed(file, "it changed while it was read"));
         }

@@ -37,7 +37,7 @@ impl Output {
             |error: io::Error| Failure::new(format!("could not use the standard output: {error}"));
         let file = File::from(io::stdout().as_fd().try_clone_to_owned().map_err(failed)?);
         let about = file.metadata().map_err(failed)?;
-        let place = Stamp::of(&about).place;
+        let place = Stamp::of(&about, 0).place;
         if files.iter().flatten().any(|file| file.place == place) {
             let text = "the standard output is one of the files: write to another";
             return Err(Failure::new(text));

@@ -18,7 +18,7 @@ use crate::progress::{Progress, Show};
 /// What all passes read.
 pub struct Passes<'p> {
     pub input: &'p Input,
-    /// The size of the files; `None` if one can be read only once.
+    /// The number of bytes to read; `None` if one can be read only once.
     bytes: Option<u64>,
     threads: usize,
     pub show: Show,

@@ -47,6 +47,23 @@ fn a_state_of_other_files_or_options_is_refused() {
     is_other("a b --out out");
 }
 
+/// The standard input has lines that the first pass of the other run has not seen.
+#[test]
+fn a_state_of_a_file_that_was_read_from_elsewhere_is_refused() {
+    let files = Files::new();
+    files.write("list", "1\n2\n2\n1\n");
+    let line = format!("{PROGRAM} unique -q - --state . 2>&1");
+    files.shell(&format!("{{ read line; {line} >/dev/full; }} <list"));
+    let printed = files.shell(&format!("{{ {line}; }} <list"));
+    let printed = String::from_utf8_lossy(&printed);
+    let expected = "is of a run with other files or options";
+    assert!(printed.contains(expected), "{printed}");
+    assert_eq!(
+        files.shell(&format!("{{ read line; {line}; }} <list")),
+        b"2\n1\n"
+    );
+}
+
 #[test]
 fn a_damaged_state_is_refused() {
     let files = unfinished_run();
