@@ -66,7 +66,7 @@ struct Batch<'b> {
     /// The index of the key's destination.
     index: usize,
     parts: &'b [Part<'b>],
-    /// Where the parts are in the input of the key.
+    /// The positions of the items, in the order in which they are sent.
     positions: Range<u64>,
 }
 
@@ -143,8 +143,8 @@ impl<'a> Adding<'a> {
             }
             let mut left = Vec::new();
             for (index, (parts, start)) in of_keys.iter().zip(&mut starts).enumerate() {
-                let end = *start + items_in(parts);
-                for batch in batches(index, parts, *start..end) {
+                for batch in batches(index, parts, *start) {
+                    *start = batch.positions.end;
                     let receipts = self.receipts.as_ref();
                     if receipts.is_some_and(|it| it.is_done(index, batch.positions.end)) {
                         counts.items += items_in(batch.parts);
@@ -152,7 +152,6 @@ impl<'a> Adding<'a> {
                         left.push(batch);
                     }
                 }
-                *start = end;
             }
             self.send(block, &left, counts)?;
             if let Some(receipts) = &self.receipts {
@@ -315,23 +314,22 @@ impl Form {
     }
 }
 
-/// Divides the parts of a block for a key into batches.
-///
-/// Inside a block, positions number the parts, because a receipt only compares them, and a run that continues divides a block
-/// as the earlier run did. The last batch ends where the block's items do, so that the next block begins after them.
+/// Divides the parts of a block for a key into batches, of which the first begins at a position. Receipts compare positions, so a run
+/// that continues divides a block as the earlier run did.
 fn batches<'b>(
     index: usize,
     parts: &'b [Part<'b>],
-    positions: Range<u64>,
+    mut next: u64,
 ) -> impl Iterator<Item = Batch<'b>> {
-    let chunks = parts.chunks(COMMAND_ITEMS);
-    let starts = positions.clone().step_by(COMMAND_ITEMS);
-    let inner_ends = starts.clone().skip(1).take(chunks.len().saturating_sub(1));
-    let ranges = starts.zip(inner_ends.chain([positions.end]));
-    chunks.zip(ranges).map(move |(parts, (start, end))| Batch {
-        index,
-        parts,
-        positions: start..end,
+    parts.chunks(COMMAND_ITEMS).map(move |parts| {
+        let start = next;
+        next += items_in(parts);
+        let positions = start..next;
+        Batch {
+            index,
+            parts,
+            positions,
+        }
     })
 }
 
@@ -409,20 +407,17 @@ mod tests {
     #[test]
     fn batches_of_a_block_follow_each_other() {
         let items = [b'x'; 2 * COMMAND_ITEMS + 1];
-        let parts = parts(&items);
-        // More items than parts, because some are equal.
-        let found: Vec<_> = batches(7, &parts, 500..9000).collect();
+        let mut parts = parts(&items);
+        // It stands for several items.
+        parts[0].1 = 7;
+        let found: Vec<_> = batches(7, &parts, 500).collect();
         let sizes = found.iter().map(|batch| batch.parts.len());
         assert_eq!(sizes.collect::<Vec<_>>(), [1000, 1000, 1]);
         let positions = found.iter().map(|batch| batch.positions.clone());
-        let expected = [500..1500, 1500..2500, 2500..9000];
+        let expected = [500..1506, 1506..2506, 2506..2507];
         assert_eq!(positions.collect::<Vec<_>>(), expected);
         assert!(found.iter().all(|batch| batch.index == 7));
-
-        let mut whole = batches(0, &parts[..COMMAND_ITEMS], 0..1000);
-        assert_eq!(whole.next().map(|batch| batch.positions), Some(0..1000));
-        assert_eq!(whole.next(), None);
-        assert_eq!(batches(0, &[], 500..500).next(), None);
+        assert_eq!(batches(0, &[], 500).next(), None);
     }
 
     /// Returns the number of new items, or the index of the item that a failure names, and the fault.
@@ -431,7 +426,7 @@ mod tests {
         parts: &[Part<'_>],
         reply: Result<Value, Fault>,
     ) -> Result<u64, (usize, String)> {
-        let batch = batches(0, parts, 0..parts.len() as u64).next();
+        let batch = batches(0, parts, 0).next();
         let found = Form::of(family).new_items(&batch.expect("there are parts"), reply);
         found.map_err(|Refusal { item, fault, .. }| {
             let place = parts
