@@ -52,12 +52,12 @@ impl Remove {
         let all_removed = self.input.each(
             || Ok(()),
             |block| {
-                self.remove(&receipts, name, block, &mut counts)?;
+                self.remove(&server, &receipts, name, block, &mut counts)?;
                 progress.at(block.read, counts.items);
                 Ok(())
             },
         );
-        all_removed.map_err(|failure| receipts.status.explain(failure))?;
+        all_removed.map_err(|failure| receipts.status().explain(failure))?;
         progress.end(counts.items);
 
         let ended = match counts.refused {
@@ -81,7 +81,7 @@ impl Remove {
             report::end(report, json, ended)
         };
         // Last, because this run could go on until now.
-        receipts.delete();
+        receipts.delete(&server);
         ended
     }
 
@@ -105,12 +105,12 @@ impl Remove {
     /// Removes the items of a block, and counts what happened to them. A batch that an earlier run removed is in the counts.
     fn remove(
         &self,
-        receipts: &RunReceipts<'_>,
+        server: &Server,
+        receipts: &RunReceipts,
         name: &str,
         block: &Block,
         counts: &mut Counts,
     ) -> Result<()> {
-        let server = receipts.server;
         let items: Vec<&[u8]> = block.items().collect();
         for batch in items.chunks(COMMAND_ITEMS) {
             let (from, to) = (counts.items, counts.items + batch.len() as u64);
@@ -120,14 +120,13 @@ impl Remove {
             }
             let mut command = receipts.command(0, from..to, name);
             command.arg(batch);
-            let reply = server.call(self.key.as_bytes(), &command);
-            let reply = receipts.settle(0, &command, reply);
-            let reply = reply.and_then(convert);
+            let call = || server.call(self.key.as_bytes(), &command);
+            let reply = receipts.settle(0, call(), call).and_then(convert);
             (counts.removed, counts.refused) = reply.map_err(|fault| {
                 let verb = format!("remove {} from", block.position(batch[0]));
                 server.failure_of(&verb, self.key.as_bytes(), &fault)
             })?;
-            receipts.status.set_first_done(to);
+            receipts.status().set_first_done(to);
         }
         Ok(())
     }

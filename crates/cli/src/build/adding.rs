@@ -29,7 +29,7 @@ pub struct Adding<'a> {
     form: Form,
     destinations: Vec<Destination<'a>>,
     /// The receipts, if a repetition would count.
-    receipts: Option<RunReceipts<'a>>,
+    receipts: Option<RunReceipts>,
 }
 
 struct Destination<'a> {
@@ -123,7 +123,7 @@ impl<'a> Adding<'a> {
                 name,
                 key: key.to_vec(),
             }],
-            receipts: may_count_twice.then(|| RunReceipts::of_temporary(server, key)),
+            receipts: may_count_twice.then(|| RunReceipts::of_temporary(key)),
         }
     }
 
@@ -155,12 +155,12 @@ impl<'a> Adding<'a> {
             }
             self.send(block, &left, counts)?;
             if let Some(receipts) = &self.receipts {
-                receipts.status.set_first_done(counts.items);
+                receipts.status().set_first_done(counts.items);
             }
             Ok(())
         });
         added.map_err(|failure| match &self.receipts {
-            Some(receipts) => receipts.status.explain(failure),
+            Some(receipts) => receipts.status().explain(failure),
             None => failure,
         })
     }
@@ -174,7 +174,7 @@ impl<'a> Adding<'a> {
     /// Ends the run: the same command would begin with the first item now.
     pub fn finish(self) {
         if let Some(receipts) = self.receipts {
-            receipts.delete();
+            receipts.delete(self.server);
         }
     }
 
@@ -190,21 +190,21 @@ impl<'a> Adding<'a> {
         let commands: Vec<_> = commands.collect();
         let replies = self.server.call_all(&commands).into_iter();
         let mut refusals: Vec<Refusal<'_>> = Vec::new();
-        for ((batch, (_, command)), mut reply) in batches.iter().zip(&commands).zip(replies) {
+        for ((batch, (key, command)), mut reply) in batches.iter().zip(&commands).zip(replies) {
             // After a refusal the run ends, and no more items are counted.
             let goes_on = refusals.is_empty();
             let has_refused = refusals.iter().any(|it| it.index == batch.index);
             if let Some(receipts) = &self.receipts
                 && !has_refused
             {
-                reply = receipts.settle(batch.index, command, reply);
+                reply = receipts.settle(batch.index, reply, || self.server.call(key, command));
             }
             match self.form.new_items(batch, reply) {
                 Ok(new) if goes_on => {
                     counts.new += new;
                     counts.items += items_in(batch.parts);
                     if let Some(receipts) = &self.receipts {
-                        receipts.status.set_done_in_block(counts.items);
+                        receipts.status().set_done_in_block(counts.items);
                     }
                 }
                 Ok(_) => {}

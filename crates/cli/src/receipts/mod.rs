@@ -4,6 +4,7 @@
 //! Its name is derived from the key, the subcommand, the format and the files, and the number of shards, so the same run finds
 //! it again. Additions to Bloom filters have receipts of the module, all other commands those of a script.
 
+mod receipt;
 mod state;
 mod status;
 
@@ -11,10 +12,9 @@ use std::ops::Range;
 
 use redis::{Cmd, Value, cmd};
 
-use valkeybloom_near::once::receipt_prefix;
-use valkeybloom_protocol::names::BF_INSERT;
-use valkeybloom_sketches::{Answers, Forgotten, Receipt, Seed};
+use valkeybloom_sketches::{Forgotten, Seed};
 
+use self::receipt::KeyReceipt;
 use self::state::{Piped, State};
 use self::status::Status;
 use super::failure::{Fault, Result, shown};
@@ -35,43 +35,39 @@ const LEASE_MS: u64 = 7 * 24 * 3_600_000;
 /// sent while the input pauses.
 const TEMPORARY_LEASE_MS: u64 = 24 * 3_600_000;
 
-const SCRIPT: &str = include_str!("receipts.lua");
-
 /// The receipts of a run, one for each key, and what is known about the run.
-pub struct RunReceipts<'s> {
-    pub server: &'s Server,
+pub struct RunReceipts {
     receipts: Vec<KeyReceipt>,
-    lease_ms: u64,
-    pub status: Status,
+    status: Status,
 }
 
-/// The receipt of a key.
-struct KeyReceipt {
-    key: Vec<u8>,
-    name: Vec<u8>,
-    /// What an earlier run left in it, if it exists.
-    contents: Option<Contents>,
-}
-
-/// What a receipt holds.
-#[derive(Clone, Copy, Default)]
-struct Contents {
-    /// The number of items that are done.
-    end: u64,
-    removed: u64,
-    refused: u64,
-}
-
-impl<'s> RunReceipts<'s> {
-    /// Reads the receipts that an earlier run may have left.
+impl RunReceipts {
+    /// Names the receipts of a run with this input, and reads those that an earlier run may have left.
     pub fn read(
-        server: &'s Server,
+        server: &Server,
         keys: &[Vec<u8>],
         subcommand: &str,
         input: &Input,
         sending: Sending,
     ) -> Result<Self> {
-        let (state, number) = match input.identity()? {
+        let mut run = Self::new(keys, subcommand, input.identity()?, sending);
+        for receipt in &mut run.receipts {
+            let found = server.query(&receipt.key, cmd("GET").arg(&receipt.name));
+            let taken = found.and_then(|found| receipt.take(found));
+            taken
+                .map_err(|fault| server.failure_of("read the receipt of", &receipt.key, &fault))?;
+        }
+        Ok(run)
+    }
+
+    /// Names the receipts of a run by the identity of its input, which is `None` if the input can be read only once.
+    pub fn new(
+        keys: &[Vec<u8>],
+        subcommand: &str,
+        identity: Option<Vec<u8>>,
+        sending: Sending,
+    ) -> Self {
+        let (state, number) = match identity {
             // With another number of shards, each has other items.
             Some(mut identity) => {
                 identity.extend((keys.len() as u64).to_le_bytes());
@@ -84,28 +80,26 @@ impl<'s> RunReceipts<'s> {
             None => (State::Pipe(Piped::Nothing), random()),
         };
         let suffix = format!("{subcommand}-{number:016x}");
-        let receipts = keys.iter().map(|key| {
-            let receipt = KeyReceipt::new(key, &suffix).read(server);
-            receipt.map_err(|fault| server.failure_of("read the receipt of", key, &fault))
-        });
-        let receipts = receipts.collect::<Result<_>>()?;
-        Ok(Self {
-            server,
-            receipts,
-            lease_ms: LEASE_MS,
+        let receipts = keys.iter();
+        let receipts = receipts.map(|key| KeyReceipt::new(key, &suffix, LEASE_MS));
+        Self {
+            receipts: receipts.collect(),
             status: Status::new(state, sending),
-        })
+        }
     }
 
-    /// Makes the receipt of a temporary key.
-    pub fn of_temporary(server: &'s Server, temporary: &[u8]) -> Self {
+    /// Names the receipt of a temporary key.
+    pub fn of_temporary(key: &[u8]) -> Self {
         Self {
-            server,
-            receipts: vec![KeyReceipt::new(temporary, "build")],
-            lease_ms: TEMPORARY_LEASE_MS,
+            receipts: vec![KeyReceipt::new(key, "build", TEMPORARY_LEASE_MS)],
             // Nothing continues after the receipts of temporary keys.
             status: Status::new(State::Restarts, Sending::OutOfOrder),
         }
+    }
+
+    /// Returns what is known about the run.
+    pub const fn status(&self) -> &Status {
+        &self.status
     }
 
     /// Returns the receipt of the only key.
@@ -123,93 +117,76 @@ impl<'s> RunReceipts<'s> {
         self.status.set_first_done(done);
     }
 
-    /// Creates the receipt of the only key, unless it exists. A continuing run requires the receipt: a new one would have no
-    /// answers.
-    pub fn create(&self, continues: bool) -> Result<(), Fault> {
+    /// Creates the receipt of the only key by a `call`, unless it exists. A continuing run requires the receipt: a new one would
+    /// have no answers.
+    pub fn create(
+        &self,
+        continues: bool,
+        call: impl FnOnce(&[u8], &Cmd) -> Result<Value, Fault>,
+    ) -> Result<(), Fault> {
         let receipt = self.single();
-        if receipt.contents.is_some() {
+        if receipt.exists() {
             return Ok(());
         }
         if continues {
             self.status.forget(0);
             return Err(receipt.gone());
         }
-        let mut empty = Answers::with_room(0, 0).expect("there is memory for a head");
-        // If another process of this run creates it first, both use it.
-        let mut set = cmd("SET");
-        set.arg(&receipt.name).arg(empty.bytes()).arg("NX");
-        self.server
-            .call(&receipt.key, set.arg("PX").arg(self.lease_ms))?;
-        Ok(())
+        call(&receipt.key, &receipt.creation()).map(drop)
     }
 
     /// Returns whether an earlier run did the items of a key up to a position.
     pub fn is_done(&self, index: usize, end: u64) -> bool {
-        end <= self.receipts[index].contents().end
+        end <= self.receipts[index].kept().done
     }
 
     /// Returns the number of items that earlier runs did.
     pub fn done_before(&self) -> u64 {
-        self.receipts.iter().map(|key| key.contents().end).sum()
+        self.receipts.iter().map(|key| key.kept().done).sum()
     }
 
     /// Returns the numbers of items that an earlier run removed from the only key, and whose removal was refused to it.
     pub fn removals(&self) -> (u64, u64) {
-        let contents = self.single().contents();
-        (contents.removed, contents.refused)
+        let kept = self.single().kept();
+        (kept.removed, kept.refused)
     }
 
     /// Returns a command on a key, up to its items, which have these positions in the key's input.
     pub fn command(&self, index: usize, positions: Range<u64>, command: &str) -> Cmd {
-        let KeyReceipt { key, name, .. } = &self.receipts[index];
-        if command == BF_INSERT {
-            let mut insert = cmd(command);
-            insert.arg(key).arg("ONCE").arg(name).arg(positions.start);
-            return insert;
-        }
-        let mut eval = cmd("EVAL");
-        eval.arg(SCRIPT).arg(2).arg(key).arg(name);
-        eval.arg(&[positions.start, positions.end, self.lease_ms])
-            .arg(command);
-        eval
+        self.receipts[index].command(positions, command)
     }
 
-    /// Sends a command for a key again if it came too early: commands may overtake each other while a slot moves to another
+    /// Calls a command for a key `again` if it came too early: commands may overtake each other while a slot moves to another
     /// node. Then notes what the reply shows about the run: whether more items may be done, or fewer because the key's receipt is
     /// older than its replies (as after a failover), or is gone. Replaces the fault of a receipt that is gone by one that says so.
     pub fn settle(
         &self,
         index: usize,
-        command: &Cmd,
         mut reply: Result<Value, Fault>,
+        again: impl FnOnce() -> Result<Value, Fault>,
     ) -> Result<Value, Fault> {
-        if reply
-            .as_ref()
-            .is_err_and(|fault| forgotten(fault).is_some())
-        {
-            reply = self.server.call(&self.receipts[index].key, command);
+        if forgotten(&reply).is_some() {
+            reply = again();
         }
-        let Err(fault @ Fault::Refused(_)) = &reply else {
-            self.status.note_call();
-            return reply;
-        };
-        if let Some(Forgotten { to, .. }) = forgotten(fault) {
+        if let Some(Forgotten { to, .. }) = forgotten(&reply) {
             self.status.forget(to);
             if to == 0 {
                 return Err(self.receipts[index].gone());
             }
+        } else if !matches!(reply, Err(Fault::Refused(_))) {
+            self.status.note_call();
         }
         reply
     }
 
     /// Deletes the receipts at the end of the run. After a failure they stay until they expire.
-    pub fn delete(self) {
+    pub fn delete(self, server: &Server) {
         let state = self.status.state();
         if state != State::Restarts {
             interrupt::say("all items are done");
         }
         for KeyReceipt { key, name, .. } in &self.receipts {
-            let deleted = self.server.call(key, cmd("UNLINK").arg(name));
+            let deleted = server.call(key, cmd("UNLINK").arg(name));
             if deleted.is_err() && matches!(state, State::Continues(_)) {
                 warn(format_args!(
                     "all items are done, but the receipt {} could not be deleted: delete it before these files are used again",
@@ -220,60 +197,10 @@ impl<'s> RunReceipts<'s> {
     }
 }
 
-impl KeyReceipt {
-    fn new(key: &[u8], suffix: &str) -> Self {
-        Self {
-            key: key.to_vec(),
-            name: [&receipt_prefix(key)[..], suffix.as_bytes()].concat(),
-            contents: None,
-        }
-    }
-
-    /// Reads what an earlier run left.
-    fn read(self, server: &Server) -> Result<Self, Fault> {
-        let found: Option<Vec<u8>> = server.query(&self.key, cmd("GET").arg(&self.name))?;
-        let invalid = || Fault::Refused(format!("{} is not a receipt", shown(&self.name)));
-        let read = |found: Vec<u8>| Contents::read(&found).ok_or_else(invalid);
-        let contents = found.map(read).transpose()?;
-        Ok(Self { contents, ..self })
-    }
-
-    /// Returns what an earlier run left, or zeros.
-    fn contents(&self) -> Contents {
-        self.contents.unwrap_or_default()
-    }
-
-    /// Returns the fault of a receipt that is gone.
-    fn gone(&self) -> Fault {
-        Fault::ReceiptGone(shown(&self.name).into_owned())
-    }
-}
-
-impl Contents {
-    /// Reads a receipt of the module, or the numbers that the script keeps.
-    fn read(bytes: &[u8]) -> Option<Self> {
-        if let Some(receipt) = Receipt::read(bytes) {
-            let end = receipt.end();
-            return Some(Self {
-                end,
-                ..Self::default()
-            });
-        }
-        let numbers = str::from_utf8(bytes).ok()?.split(' ');
-        let numbers: Result<Vec<u64>, _> = numbers.map(str::parse).collect();
-        let [end, removed, refused] = numbers.ok()?.try_into().ok()?;
-        Some(Self {
-            end,
-            removed,
-            refused,
-        })
-    }
-}
-
-/// Returns what a receipt lacks, if that is the fault.
-fn forgotten(fault: &Fault) -> Option<Forgotten> {
-    match fault {
-        Fault::Refused(text) => Forgotten::read(text),
+/// Returns what a key's receipt lacks, if the reply says so.
+fn forgotten(reply: &Result<Value, Fault>) -> Option<Forgotten> {
+    match reply {
+        Err(Fault::Refused(text)) => Forgotten::read(text),
         _ => None,
     }
 }
@@ -282,27 +209,115 @@ fn forgotten(fault: &Fault) -> Option<Forgotten> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn receipts_of_the_module_and_of_the_script_are_read() {
-        let mut answers = Answers::with_room(7, 3).expect("there is memory");
-        for is_new in [true, false, true] {
-            answers.push(is_new);
+    fn run(state: State, sending: Sending) -> RunReceipts {
+        RunReceipts {
+            receipts: vec![KeyReceipt::new(b"k", "build-7", LEASE_MS)],
+            status: Status::new(state, sending),
         }
-        let read = |bytes: &[u8]| {
-            let found = Contents::read(bytes)?;
-            Some([found.end, found.removed, found.refused])
+    }
+
+    #[test]
+    fn the_same_input_has_the_same_receipts() {
+        let names = |keys: &[&str], subcommand, identity: Option<&[u8]>| {
+            let keys: Vec<_> = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
+            let identity = identity.map(<[u8]>::to_vec);
+            let run = RunReceipts::new(&keys, subcommand, identity, Sending::InOrder);
+            let names = run.receipts.into_iter();
+            let names = names.map(|it| String::from_utf8(it.name).expect("ASCII"));
+            (names.collect::<Vec<_>>(), run.status.state())
         };
-        assert_eq!(read(answers.bytes()), Some([10, 0, 0]));
-        assert_eq!(read(b"0 0 0"), Some([0, 0, 0]));
-        assert_eq!(read(b"5000 1200 3"), Some([5000, 1200, 3]));
-        for other in [
-            "",
-            "5000 1200",
-            "5000 1200 3 1",
-            "5000 1200 -3",
-            "5000 1200 \u{e9}",
+        let (first, state) = names(&["k"], "build", Some(b"list"));
+        assert_eq!(state, State::Continues(0));
+        // Another version of the program has to find it.
+        assert_eq!(first, ["{k}:once:build-a32f1645a117c8ef"]);
+        for (keys, subcommand, identity) in [
+            (&["k"][..], "build", &b"other"[..]),
+            (&["k"], "remove", b"list"),
+            (&["k", "l"], "build", b"list"),
         ] {
-            assert_eq!(read(other.as_bytes()), None, "{other}");
+            let (other, state) = names(keys, subcommand, Some(identity));
+            assert_eq!((other.len(), state), (keys.len(), State::Continues(0)));
+            assert_ne!(other[0], first[0]);
+        }
+        let (pipe, state) = names(&["k"], "build", None);
+        assert_eq!(state, State::Pipe(Piped::Nothing));
+        assert_ne!(pipe, names(&["k"], "build", None).0);
+        let (_, state) = names(&["k", "l"], "build", None);
+        assert_eq!(state, State::Pipe(Piped::Unknown));
+    }
+
+    #[test]
+    fn a_run_that_continues_needs_its_receipt() {
+        let mut receipts = run(State::Continues(7), Sending::ForAnswers);
+        let gone = receipts.create(true, |_, _| unreachable!("it continues"));
+        assert!(matches!(gone, Err(Fault::ReceiptGone(_))), "{gone:?}");
+        let state = receipts.status.state();
+        assert_eq!(state, State::Discarded(Reason::AnswersLost));
+        let taken = receipts.receipts[0].take(Some(b"0 0 0".to_vec()));
+        taken.expect("it is a receipt");
+        for continues in [false, true] {
+            let created = receipts.create(continues, |_, _| unreachable!("it exists"));
+            created.expect("both use it");
+        }
+    }
+
+    #[test]
+    fn a_run_that_begins_creates_its_receipt() {
+        let receipts = run(State::Continues(0), Sending::ForAnswers);
+        let mut calls = Vec::new();
+        let created = receipts.create(false, |key, command| {
+            calls.push((key.to_vec(), command.get_packed_command()));
+            Ok(Value::Okay)
+        });
+        created.expect("it is created");
+        let command = receipts.receipts[0].creation().get_packed_command();
+        assert_eq!(calls, [(b"k".to_vec(), command)]);
+        let lost = receipts.create(false, |_, _| Err(Fault::Lost("no reply".to_owned())));
+        assert!(matches!(lost, Err(Fault::Lost(_))), "{lost:?}");
+    }
+
+    #[test]
+    fn a_reply_says_what_may_be_done() {
+        let refused = |text: &str| Err(Fault::Refused(text.to_owned()));
+        let short = |to| refused(&Forgotten { from: 0, to }.to_string());
+        let lost = || Err(Fault::Lost("no reply".to_owned()));
+        let gone = || Err(KeyReceipt::new(b"k", "build-7", LEASE_MS).gone());
+        let (pipe, unknown) = (State::Pipe(Piped::Nothing), State::Pipe(Piped::Unknown));
+        let continues = State::Continues;
+        for (state, reply, again, settled, expected) in [
+            (pipe, Ok(Value::Okay), None, Ok(Value::Okay), unknown),
+            (pipe, lost(), None, lost(), unknown),
+            (pipe, refused("OOM"), None, refused("OOM"), pipe),
+            // A command before it was on its way.
+            (
+                pipe,
+                short(7),
+                Some(Ok(Value::Okay)),
+                Ok(Value::Okay),
+                unknown,
+            ),
+            (pipe, short(7), Some(refused("OOM")), refused("OOM"), pipe),
+            (
+                continues(9),
+                short(7),
+                Some(short(7)),
+                short(7),
+                continues(7),
+            ),
+            (
+                continues(9),
+                short(0),
+                Some(short(0)),
+                gone(),
+                State::Lost(9),
+            ),
+        ] {
+            let receipts = run(state, Sending::InOrder);
+            let mut again = again.into_iter();
+            let found = receipts.settle(0, reply, || again.next().expect("it is not sent again"));
+            assert!(again.next().is_none(), "it is sent again");
+            let [found, settled] = [found, settled].map(|it| format!("{it:?}"));
+            assert_eq!((found, receipts.status.state()), (settled, expected));
         }
     }
 }

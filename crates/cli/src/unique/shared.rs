@@ -16,7 +16,7 @@
 //! - Between a rename and the next checkpoint: the file is skipped as finished.
 //! - After the last rename: all files are finished, so the receipt, which may be deleted by then, is not needed.
 
-use redis::{Value, cmd};
+use redis::{Cmd, Value, cmd};
 use valkeybloom_near::once::{LACKING, is_lacking};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::names::{BF_INFO, BF_INSERT};
@@ -63,7 +63,7 @@ struct Checkpoint {
 struct Run<'r> {
     filter: &'r SharedFilter<'r>,
     printer: &'r mut Printer,
-    receipts: RunReceipts<'r>,
+    receipts: RunReceipts,
     /// Where checkpoints are saved.
     state: State,
     /// The latest checkpoint, which may be of an earlier run.
@@ -129,8 +129,8 @@ impl SharedFilter<'_> {
         let begun = run.begin(checkpoint.is_some(), passes.show);
         let done = begun.and_then(|()| run.print_records(passes));
         let rate = done.and_then(|()| self.error_rate());
-        let rate = rate.map_err(|failure| run.receipts.status.explain(failure))?;
-        run.receipts.delete();
+        let rate = rate.map_err(|failure| run.receipts.status().explain(failure))?;
+        run.receipts.delete(self.server);
         run.state.remove()?;
         Ok(rate)
     }
@@ -162,7 +162,8 @@ impl Run<'_> {
         // A run that was killed at its end may have deleted its receipt.
         let is_complete =
             matches!(&self.printer.output, Output::Folder(folder) if folder.is_complete());
-        let found = self.receipts.create(continues && !is_complete);
+        let call = |key: &[u8], set: &Cmd| self.filter.server.call(key, set);
+        let found = self.receipts.create(continues && !is_complete, call);
         found.map_err(|fault| self.fail(None, &fault))?;
         if continues { Ok(()) } else { self.save() }
     }
@@ -198,7 +199,7 @@ impl Run<'_> {
         {
             let begun = folder.begin(index, start, output_bytes);
             if begun.is_err() && !folder.has_kept(index, output_bytes) {
-                self.receipts.status.discard(Reason::OutputChanged);
+                self.receipts.status().discard(Reason::OutputChanged);
             }
             return begun;
         }
@@ -219,7 +220,7 @@ impl Run<'_> {
         let records = records.iter().cloned();
         self.printer.print(block, records, are_new.map(u64::from))?;
         self.position += items.len() as u64;
-        self.receipts.status.set_first_done(self.position);
+        self.receipts.status().set_first_done(self.position);
         Ok(())
     }
 
@@ -254,8 +255,9 @@ impl Run<'_> {
         let commands: Vec<_> = commands.collect();
         let replies = server.call_all(&commands);
         let mut are_new = Vec::with_capacity(items.len());
-        for ((batch, (_, command)), reply) in batches.zip(&commands).zip(replies) {
-            let reply = self.receipts.settle(0, command, reply);
+        for ((batch, (key, command)), reply) in batches.zip(&commands).zip(replies) {
+            let again = || server.call(key, command);
+            let reply = self.receipts.settle(0, reply, again);
             let answers = answers(BF_INSERT, batch, reply);
             are_new.extend(
                 answers.map_err(|(item, fault)| self.fail(Some(&block.position(item)), &fault))?,

@@ -1,0 +1,190 @@
+//! The receipt of a key: its name, what it keeps, and the commands that change it together with its key.
+
+use std::ops::Range;
+
+use redis::{Cmd, cmd};
+
+use valkeybloom_near::once::receipt_prefix;
+use valkeybloom_protocol::names::BF_INSERT;
+use valkeybloom_sketches::{Answers, Receipt};
+
+use crate::failure::{Fault, Result, shown};
+
+const SCRIPT: &str = include_str!("receipts.lua");
+
+/// The receipt of a key.
+pub struct KeyReceipt {
+    pub key: Vec<u8>,
+    pub name: Vec<u8>,
+    /// How long the receipt outlives the last command.
+    lease_ms: u64,
+    /// What an earlier run left in it, if it exists.
+    kept: Option<Kept>,
+}
+
+/// What a receipt keeps: numbers of items of its key.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Kept {
+    /// Items that are done, which are the first.
+    pub done: u64,
+    /// Items that were removed.
+    pub removed: u64,
+    /// Items whose removal was refused.
+    pub refused: u64,
+}
+
+impl KeyReceipt {
+    /// Names the receipt of a key.
+    pub fn new(key: &[u8], suffix: &str, lease_ms: u64) -> Self {
+        Self {
+            key: key.to_vec(),
+            name: [&receipt_prefix(key)[..], suffix.as_bytes()].concat(),
+            lease_ms,
+            kept: None,
+        }
+    }
+
+    /// Takes the receipt that an earlier run left, if it left one.
+    pub fn take(&mut self, found: Option<Vec<u8>>) -> Result<(), Fault> {
+        let invalid = || Fault::Refused(format!("{} is not a receipt", shown(&self.name)));
+        let read = |found: Vec<u8>| Kept::read(&found).ok_or_else(invalid);
+        self.kept = found.map(read).transpose()?;
+        Ok(())
+    }
+
+    /// Returns whether an earlier run left the receipt.
+    pub const fn exists(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// Returns what an earlier run left, or zeros.
+    pub fn kept(&self) -> Kept {
+        self.kept.unwrap_or_default()
+    }
+
+    /// Returns the command that creates the receipt without answers, unless another process of this run did: both use it then.
+    pub fn creation(&self) -> Cmd {
+        let mut empty = Answers::with_room(0, 0).expect("there is memory for a head");
+        let mut set = cmd("SET");
+        set.arg(&self.name).arg(empty.bytes()).arg("NX");
+        set.arg("PX").arg(self.lease_ms);
+        set
+    }
+
+    /// Returns a command on the key, up to its items, which have these positions in the key's input.
+    pub fn command(&self, positions: Range<u64>, command: &str) -> Cmd {
+        let Self { key, name, .. } = self;
+        if command == BF_INSERT {
+            let mut insert = cmd(command);
+            insert.arg(key).arg("ONCE").arg(name).arg(positions.start);
+            return insert;
+        }
+        let mut eval = cmd("EVAL");
+        eval.arg(SCRIPT).arg(2).arg(key).arg(name);
+        eval.arg(&[positions.start, positions.end, self.lease_ms])
+            .arg(command);
+        eval
+    }
+
+    /// Returns the fault of a receipt that is gone.
+    pub fn gone(&self) -> Fault {
+        Fault::ReceiptGone(shown(&self.name).into_owned())
+    }
+}
+
+impl Kept {
+    /// Reads a receipt of the module, or the numbers that the script keeps.
+    fn read(bytes: &[u8]) -> Option<Self> {
+        if let Some(receipt) = Receipt::read(bytes) {
+            let done = receipt.end();
+            return Some(Self {
+                done,
+                ..Self::default()
+            });
+        }
+        let numbers = str::from_utf8(bytes).ok()?.split(' ');
+        let numbers: Result<Vec<u64>, _> = numbers.map(str::parse).collect();
+        let [done, removed, refused] = numbers.ok()?.try_into().ok()?;
+        Some(Self {
+            done,
+            removed,
+            refused,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::Arg;
+
+    use super::*;
+
+    fn words(command: &Cmd) -> Vec<&[u8]> {
+        let word = |word| match word {
+            Arg::Simple(word) => word,
+            other => panic!("{other:?}"),
+        };
+        command.args_iter().map(word).collect()
+    }
+
+    #[test]
+    fn receipts_of_the_module_and_of_the_script_are_read() {
+        let mut answers = Answers::with_room(7, 3).expect("there is memory");
+        for is_new in [true, false, true] {
+            answers.push(is_new);
+        }
+        let mut receipt = KeyReceipt::new(b"k", "build-7", 1000);
+        for (found, [done, removed, refused]) in [
+            (answers.bytes(), [10, 0, 0]),
+            (b"0 0 0", [0, 0, 0]),
+            (b"5000 1200 3", [5000, 1200, 3]),
+        ] {
+            receipt.take(Some(found.to_vec())).expect("it is a receipt");
+            let kept = Kept {
+                done,
+                removed,
+                refused,
+            };
+            assert_eq!((receipt.exists(), receipt.kept()), (true, kept));
+        }
+        for other in [
+            "",
+            "5000 1200",
+            "5000 1200 3 1",
+            "5000 1200 -3",
+            "5000 1200 \u{e9}",
+        ] {
+            let fault = receipt.take(Some(other.into())).expect_err(other);
+            assert_eq!(fault.to_string(), "{k}:once:build-7 is not a receipt");
+        }
+        receipt.take(None).expect("there is none");
+        assert_eq!((receipt.exists(), receipt.kept()), (false, Kept::default()));
+    }
+
+    #[test]
+    fn a_new_receipt_has_no_answers_and_expires() {
+        let set = KeyReceipt::new(b"k", "unique-7", 1000).creation();
+        let words = words(&set);
+        let [b"SET", name, value, rest @ ..] = &words[..] else {
+            panic!("{words:?}");
+        };
+        assert_eq!(*name, b"{k}:once:unique-7");
+        assert_eq!(Kept::read(value), Some(Kept::default()));
+        assert_eq!(rest, [&b"NX"[..], b"PX", b"1000"]);
+    }
+
+    #[test]
+    fn a_command_names_the_receipt_and_its_positions() {
+        let receipt = KeyReceipt::new(b"k", "build-7", 1000);
+        let name = &b"{k}:once:build-7"[..];
+        let insert = receipt.command(5..8, BF_INSERT);
+        let expected = [&b"BF.INSERT"[..], b"k", b"ONCE", name, b"5"];
+        assert_eq!(words(&insert), expected);
+        let script = receipt.command(5..8, "CMS.INCRBY");
+        let script = words(&script);
+        assert_eq!(script[..2], [b"EVAL", SCRIPT.as_bytes()]);
+        let positions = [&b"5"[..], b"8", b"1000"];
+        let expected = [&[&b"2"[..], b"k", name], &positions[..], &[b"CMS.INCRBY"]];
+        assert_eq!(script[2..], expected.concat());
+    }
+}
