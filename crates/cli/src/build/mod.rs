@@ -7,9 +7,11 @@
 //! ```
 
 mod adding;
+mod batches;
 mod enough;
 mod filter;
 mod replacing;
+mod replies;
 mod source;
 mod target;
 
