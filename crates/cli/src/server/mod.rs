@@ -3,12 +3,11 @@
 //! Methods that *call* commands return the replies as they are, and those that *query* convert them.
 
 mod connection;
+mod moves;
 mod nodes;
 
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, StreamExt};
 use redis::cluster_routing::{Route, SingleNodeRoutingInfo, SlotAddr};
@@ -20,6 +19,7 @@ use valkeybloom_near::slot;
 use valkeybloom_protocol::names::BF_INFO;
 
 use self::connection::Connection;
+use self::moves::{pauses, until_moved};
 use self::nodes::{CLUSTER_SLOTS, Primary, primaries_in};
 use super::failure::{Failure, Fault, Meaning, Result, shown, unless_refused};
 
@@ -33,10 +33,6 @@ pub const COMMAND_ITEMS: usize = 1000;
 /// ever: one of its requests has the lock, has run out of the steps that tokio allows a task at a time, and is not polled
 /// while the library recovers. 16 were too many when the machine was busy.
 const CLUSTER_CALLS: usize = 8;
-/// The most time that a slot may take to move to another node.
-const SLOT_MOVE_TIMEOUT: Duration = Duration::from_secs(20);
-/// The pause between two calls while a slot moves.
-const SLOT_MOVE_PAUSE: Duration = Duration::from_millis(50);
 
 /// A server, or a cluster.
 pub struct Server {
@@ -88,26 +84,10 @@ impl Server {
         self.call_until_moved(&commands.collect::<Vec<_>>())
     }
 
-    /// Calls commands, and those again and again whose slots move to other nodes. A node that says so has not executed the
-    /// command.
     fn call_until_moved(&self, commands: &[(&[u8], &Cmd)]) -> Vec<Result<Value, Fault>> {
-        let mut replies = self.call_once(commands);
-        // Other replies may have taken longer than a slot does.
-        let start = Instant::now();
-        while self.is_cluster() && start.elapsed() < SLOT_MOVE_TIMEOUT {
-            let is_early =
-                |index: &usize| replies[*index].as_ref().is_err_and(Fault::is_slot_moving);
-            let early: Vec<_> = (0..commands.len()).filter(is_early).collect();
-            if early.is_empty() {
-                break;
-            }
-            sleep(SLOT_MOVE_PAUSE);
-            let again: Vec<_> = early.iter().map(|index| commands[*index]).collect();
-            for (index, reply) in early.into_iter().zip(self.call_once(&again)) {
-                replies[index] = reply;
-            }
-        }
-        replies
+        let mut pause = pauses();
+        let pause = || self.is_cluster() && pause();
+        until_moved(commands, |commands| self.call_once(commands), pause)
     }
 
     fn call_once(&self, commands: &[(&[u8], &Cmd)]) -> Vec<Result<Value, Fault>> {
