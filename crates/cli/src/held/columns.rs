@@ -11,74 +11,45 @@ use crate::report::{grouped, two_digits};
 /// What stands for a value that is unknown.
 const UNKNOWN: &str = "-";
 
-/// A column.
+/// A column of tables, CSV and JSON.
 pub struct Column {
     pub title: &'static str,
     /// The name in CSV and JSON; `None` for a column of `watch` alone.
-    pub field: Option<&'static str>,
-    /// Whether its values are texts, which are aligned on the left and sorted in ascending order.
-    pub is_text: bool,
+    field: Option<&'static str>,
     /// Whether tables leave it out if no row has a value.
     is_rare: bool,
-    cell: fn(&Row) -> Option<Cell<'_>>,
+    values: Values,
 }
 
-/// A known value of a row.
-enum Cell<'r> {
-    Text(&'r [u8]),
-    Count(u64),
-    /// A number, and its form in tables.
-    Double(f64, fn(f64) -> String),
-    /// A time to live in milliseconds, or −1.
-    Ttl(i64),
+/// The values of a column.
+#[derive(Clone, Copy)]
+enum Values {
+    /// Keys or types.
+    Text(fn(&Row) -> &[u8]),
+    Count(fn(&Row) -> Option<u64>),
+    /// Other numbers, and their form in tables.
+    Double(fn(&Row) -> Option<f64>, fn(f64) -> String),
+    /// Times to live in milliseconds, −1 for a key that does not expire.
+    Ttl(fn(&Row) -> Option<i64>),
 }
 
-use Cell::{Count, Double, Text};
-
-const fn column(
-    title: &'static str,
-    field: &'static str,
-    cell: fn(&Row) -> Option<Cell<'_>>,
-) -> Column {
-    Column {
-        title,
-        field: Some(field),
-        is_text: false,
-        is_rare: false,
-        cell,
-    }
-}
+use Values::{Count, Double, Text, Ttl};
 
 /// The columns of `watch`.
+#[rustfmt::skip]
 pub static WATCHED: [Column; 12] = [
-    Column {
-        is_text: true,
-        ..column("key", "key", |row| Some(Text(&row.key)))
-    },
-    Column {
-        is_text: true,
-        ..column("type", "type", |row| Some(Text(row.kind.as_bytes())))
-    },
-    column("items", "items", |row| row.items.map(Count)),
-    Column {
-        field: None,
-        ..column("items/s", "", |row| Some(Double(row.change?, signed)))
-    },
-    column("capacity", "capacity", |row| row.capacity.map(Count)),
-    column("full %", "full", |row| Some(Double(row.full()?, percent))),
-    column("rate", "error_rate", |row| {
-        Some(Double(row.rate?, |rate| rate.to_string()))
-    }),
-    column("rate now", "error_rate_now", |row| {
-        Some(Double(row.rate_now?, estimate))
-    }),
-    column("filters", "filters", |row| row.filters.map(Count)),
-    column("bytes", "bytes", |row| row.bytes.map(Count)),
-    column("ttl", "ttl_ms", |row| row.ttl_ms.map(Cell::Ttl)),
-    Column {
-        is_rare: true,
-        ..column("readers", "readers", |row| row.bloom()?.readers.map(Count))
-    },
+    Column { title: "key", field: Some("key"), is_rare: false, values: Text(|row| &row.key) },
+    Column { title: "type", field: Some("type"), is_rare: false, values: Text(|row| row.kind.as_bytes()) },
+    Column { title: "items", field: Some("items"), is_rare: false, values: Count(|row| row.items) },
+    Column { title: "items/s", field: None, is_rare: false, values: Double(|row| row.change, signed) },
+    Column { title: "capacity", field: Some("capacity"), is_rare: false, values: Count(|row| row.capacity) },
+    Column { title: "full %", field: Some("full"), is_rare: false, values: Double(Row::full, percent) },
+    Column { title: "rate", field: Some("error_rate"), is_rare: false, values: Double(|row| row.rate, plain) },
+    Column { title: "rate now", field: Some("error_rate_now"), is_rare: false, values: Double(|row| row.rate_now, estimate) },
+    Column { title: "filters", field: Some("filters"), is_rare: false, values: Count(|row| row.filters) },
+    Column { title: "bytes", field: Some("bytes"), is_rare: false, values: Count(|row| row.bytes) },
+    Column { title: "ttl", field: Some("ttl_ms"), is_rare: false, values: Ttl(|row| row.ttl_ms) },
+    Column { title: "readers", field: Some("readers"), is_rare: true, values: Count(|row| row.bloom()?.readers) },
 ];
 
 /// Returns the columns of `list`, which does not know changes.
@@ -123,73 +94,96 @@ impl Column {
         self.title.trim_end_matches(" %").replace(' ', "-")
     }
 
+    /// Returns whether the values are texts, which tables align on the left.
+    pub const fn is_text(&self) -> bool {
+        matches!(self.values, Text(_))
+    }
+
+    /// Returns whether sorted values descend: numbers do, and texts do if they are reversed.
+    pub const fn descends(&self, reverse: bool) -> bool {
+        self.is_text() == reverse
+    }
+
     /// Returns whether a table of these rows has the column.
     pub fn is_shown(&self, rows: &[&Row]) -> bool {
-        !self.is_rare || rows.iter().any(|row| (self.cell)(row).is_some())
+        !self.is_rare || rows.iter().any(|row| !self.json(row).is_null())
     }
 
     /// Returns the text of a cell in tables.
     pub fn text(&self, row: &Row) -> String {
-        match (self.cell)(row) {
-            None => UNKNOWN.to_owned(),
-            Some(Text(text)) => shown(text).into_owned(),
-            Some(Count(count)) => grouped(count),
-            Some(Double(number, text)) => text(number),
-            Some(Cell::Ttl(ttl)) => time_left(ttl),
-        }
+        let known = match self.values {
+            Text(of) => Some(shown(of(row)).into_owned()),
+            Count(of) => of(row).map(grouped),
+            Double(of, text) => of(row).map(text),
+            Ttl(of) => of(row).map(time_left),
+        };
+        known.unwrap_or_else(|| UNKNOWN.to_owned())
     }
 
-    /// Returns the value of a cell in JSON. A time to live is −1 for a key that does not expire, as in PTTL.
+    /// Returns the value of a cell in JSON, which is null for an unknown value.
     pub fn json(&self, row: &Row) -> Value {
-        match (self.cell)(row) {
-            None => Value::Null,
-            Some(Text(text)) => shown(text).into(),
-            Some(Count(count)) => count.into(),
-            Some(Double(number, _)) => number.into(),
-            Some(Cell::Ttl(ms)) => ms.into(),
+        match self.values {
+            Text(of) => shown(of(row)).into(),
+            Count(of) => of(row).into(),
+            Double(of, _) => of(row).into(),
+            Ttl(of) => of(row).into(),
         }
     }
 
     /// Returns the text of a cell in CSV, which is empty for an unknown value.
-    pub fn csv(&self, row: &Row) -> String {
-        match ((self.cell)(row), self.json(row)) {
-            (Some(Double(number, _)), _) => number.to_string(),
-            (_, Value::Null) => String::new(),
-            (_, Value::String(text)) if text.contains(['"', ',']) => {
-                format!("\"{}\"", text.replace('"', "\"\""))
+    fn csv(&self, row: &Row) -> String {
+        let known = match self.values {
+            Text(of) => Some(match shown(of(row)) {
+                text if text.contains(['"', ',']) => format!("\"{}\"", text.replace('"', "\"\"")),
+                text => text.into_owned(),
+            }),
+            // Without an exponent, which JSON may have.
+            Double(of, _) => of(row).map(plain),
+            Count(of) => of(row).map(|count| count.to_string()),
+            Ttl(of) => of(row).map(|ms| ms.to_string()),
+        };
+        known.unwrap_or_default()
+    }
+
+    fn compare(&self, one: &Row, other: &Row, descends: bool) -> Ordering {
+        match self.values {
+            Text(of) => known_first(Some(of(one)), Some(of(other)), descends, Ord::cmp),
+            Count(of) => known_first(of(one), of(other), descends, Ord::cmp),
+            Double(of, _) => known_first(of(one), of(other), descends, f64::total_cmp),
+            // A key that never expires has −1, which is the longest time without its sign.
+            Ttl(of) => {
+                let time = |row| of(row).map(i64::cast_unsigned);
+                known_first(time(one), time(other), descends, Ord::cmp)
             }
-            (_, Value::String(text)) => text,
-            (_, number) => number.to_string(),
         }
     }
 }
 
-impl Cell<'_> {
-    /// Compares two values of a column.
-    fn compare(&self, other: &Self) -> Ordering {
-        match (self, other) {
-            (Text(one), Text(other)) => one.cmp(other),
-            (Count(one), Count(other)) => one.cmp(other),
-            (Double(one, _), Double(other, _)) => one.total_cmp(other),
-            // What never expires has the longest time.
-            (Self::Ttl(one), Self::Ttl(other)) => one.cast_unsigned().cmp(&other.cast_unsigned()),
-            _ => Ordering::Equal,
-        }
+/// Compares two values, of which unknown ones come last.
+fn known_first<T>(
+    one: Option<T>,
+    other: Option<T>,
+    descends: bool,
+    compare: fn(&T, &T) -> Ordering,
+) -> Ordering {
+    match (one, other) {
+        (Some(one), Some(other)) if descends => compare(&other, &one),
+        (Some(one), Some(other)) => compare(&one, &other),
+        (one, other) => one.is_none().cmp(&other.is_none()),
     }
 }
 
 /// Sorts rows by a column: texts ascend and numbers descend, unless `reverse`. Rows without a value come last, and
 /// equal rows are in the order of their keys.
 pub fn sort(rows: &mut [Row], by: &Column, reverse: bool) {
-    let descends = by.is_text == reverse;
     rows.sort_by(|one, other| {
-        let order = match ((by.cell)(one), (by.cell)(other)) {
-            (Some(one), Some(other)) if descends => other.compare(&one),
-            (Some(one), Some(other)) => one.compare(&other),
-            (one, other) => one.is_none().cmp(&other.is_none()),
-        };
+        let order = by.compare(one, other, by.descends(reverse));
         order.then_with(|| one.key.cmp(&other.key))
     });
+}
+
+fn plain(number: f64) -> String {
+    number.to_string()
 }
 
 fn signed(change: f64) -> String {
@@ -230,6 +224,8 @@ fn time_left(ms: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -262,43 +258,111 @@ mod tests {
         }
     }
 
+    fn column(title: &str) -> &'static Column {
+        let mut columns = WATCHED.iter();
+        let column = columns.find(|column| column.title == title);
+        column.expect("there is such a column")
+    }
+
     #[test]
-    fn a_text_in_csv_is_quoted_if_it_must_be() {
-        // A key with a space has quotes of its own.
-        for (key, cell) in [("a", "a"), ("a,b", "\"a,b\""), ("a b", "\"\"\"a b\"\"\"")] {
+    fn a_key_in_csv_is_quoted_if_it_must_be() {
+        for (key, cell) in [
+            ("a", "a"),
+            ("a,b", "\"a,b\""),
+            // A key with a space has quotes of its own.
+            ("a b", "\"\"\"a b\"\"\""),
+        ] {
             let row = Row {
                 key: key.into(),
                 ..Row::default()
             };
-            assert_eq!(WATCHED[0].csv(&row), cell);
+            assert_eq!(column("key").csv(&row), cell);
+        }
+    }
+
+    /// A known value, and an unknown one, of each kind.
+    #[test]
+    fn a_cell_has_a_form_in_tables_in_json_and_in_csv() {
+        let known = Row {
+            key: b"a-key".to_vec(),
+            items: Some(1_234_567),
+            change: Some(2.0),
+            capacity: Some(4_938_268),
+            rate_now: Some(1.23e-7),
+            ttl_ms: Some(90_061_000),
+            ..Row::default()
+        };
+        for (title, text, json, csv) in [
+            ("key", "a-key", json!("a-key"), "a-key"),
+            ("items", "1,234,567", json!(1_234_567), "1234567"),
+            ("items/s", "+2.0", json!(2.0), "2"),
+            ("full %", "25.0", json!(0.25), "0.25"),
+            ("rate now", "1.2e-7", json!(1.23e-7), "0.000000123"),
+            ("ttl", "1d 1h", json!(90_061_000), "90061000"),
+            ("bytes", "-", Value::Null, ""),
+            ("rate", "-", Value::Null, ""),
+            ("readers", "-", Value::Null, ""),
+        ] {
+            let column = column(title);
+            let forms = (column.text(&known), column.json(&known), column.csv(&known));
+            assert_eq!(forms, (text.to_owned(), json, csv.to_owned()), "{title}");
         }
     }
 
     #[test]
+    fn list_has_all_columns_but_the_changes() {
+        let options: Vec<String> = listed().map(Column::option).collect();
+        assert_eq!(
+            options.join(" "),
+            "key type items capacity full rate rate-now filters bytes ttl readers"
+        );
+        let head = csv_head();
+        assert_eq!(
+            head,
+            "key,type,items,capacity,full,error_rate,error_rate_now,filters,bytes,ttl_ms,readers"
+        );
+        let row = Row {
+            key: b"k".to_vec(),
+            kind: "t".to_owned(),
+            idle_seconds: Some(7),
+            ..Row::default()
+        };
+        let object = json(&row);
+        let names = object.as_object().expect("an object").keys();
+        let mut fields: Vec<&str> = head.split(',').chain(["idle_seconds"]).collect();
+        fields.sort_unstable();
+        assert_eq!(names.collect::<Vec<_>>(), fields);
+        assert_eq!(csv(&row), "k,t,,,,,,,,,");
+    }
+
+    #[test]
     fn rows_are_sorted_by_any_column_and_then_by_key() {
-        let row = |key: &str, items, ttl_ms| Row {
+        let row = |key: &str, kind: &str, items, rate, ttl_ms| Row {
             key: key.into(),
+            kind: kind.to_owned(),
             items,
+            rate,
             ttl_ms,
             ..Row::default()
         };
         let all = [
-            row("c", Some(2), Some(-1)),
-            row("a", None, None),
-            row("d", Some(9), Some(5)),
-            row("b", Some(2), Some(70)),
+            row("c", "x", Some(2), Some(0.1), Some(-1)),
+            row("a", "z", None, None, None),
+            row("d", "y", Some(9), Some(0.01), Some(5)),
+            row("b", "x", Some(2), Some(1e-9), Some(70)),
         ];
-        for (title, down, up) in [
+        for (title, usual, reversed) in [
             ("key", "abcd", "dcba"),
+            // Equal values are in the order of keys, and unknown ones come last.
+            ("type", "bcda", "adbc"),
             ("items", "dbca", "bcda"),
+            ("rate", "cdba", "bdca"),
             ("ttl", "cbda", "dbca"),
             ("bytes", "abcd", "abcd"),
         ] {
-            let mut columns = WATCHED.iter();
-            let column = columns.find(|column| column.title == title);
-            for (reverse, expected) in [(false, down), (true, up)] {
+            for (reverse, expected) in [(false, usual), (true, reversed)] {
                 let mut rows = all.clone();
-                sort(&mut rows, column.expect("a column"), reverse);
+                sort(&mut rows, column(title), reverse);
                 let keys = rows.iter().flat_map(|row| row.key.clone());
                 assert_eq!(keys.collect::<Vec<u8>>(), expected.as_bytes(), "{title}");
             }

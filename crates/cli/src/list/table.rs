@@ -110,7 +110,7 @@ impl Table {
                 text = shortened(&text, width);
             }
             let space = " ".repeat(width.saturating_sub(text.width()));
-            if column.is_text {
+            if column.is_text() {
                 text + &space
             } else {
                 space + &text
@@ -156,6 +156,41 @@ mod tests {
 
     fn widths(table: &Table) -> Vec<usize> {
         table.0.iter().map(|fitted| fitted.width).collect()
+    }
+
+    #[test]
+    fn texts_are_aligned_on_the_left_and_numbers_on_the_right() {
+        let row = |key: &str, kind: &str, items, ttl_ms| Row {
+            key: key.into(),
+            kind: kind.to_owned(),
+            items,
+            ttl_ms: Some(ttl_ms),
+            ..Row::default()
+        };
+        let rows = [
+            row("日本", "bloomfltr", Some(1_000_000), -1),
+            row("b", "x", None, 5_000),
+        ];
+        let shown = ["key", "type", "items", "ttl", "readers"];
+        let columns = WATCHED.iter();
+        let columns = columns.filter(|column| shown.contains(&column.title));
+        let table = Table::new(columns, &rows.each_ref());
+        let lines = rows.iter().map(|row| table.row(row));
+        let lines: Vec<String> = [table.head()].into_iter().chain(lines).collect();
+        // Nothing is known of readers.
+        assert_eq!(
+            lines,
+            [
+                "key   type           items    ttl",
+                "日本  bloomfltr  1,000,000  never",
+                "b     x                  -     5s",
+            ]
+        );
+        // The last text has no spaces after it.
+        assert_eq!(
+            Table::new(WATCHED[..2].iter(), &[&rows[0]]).row(&rows[1]),
+            "b     x"
+        );
     }
 
     #[test]

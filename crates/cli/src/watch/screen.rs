@@ -54,7 +54,7 @@ fn top(view: &View) -> String {
     let (Some(listing), Some(sums)) = (view.listing(), view.sums()) else {
         return format!("{}  reading…", view.address);
     };
-    let descends = view.sort.is_text == view.reverse;
+    let descends = view.sort.descends(view.reverse);
     let arrow = if descends { '↓' } else { '↑' };
     let order = format!("by {} {arrow}", view.sort.title);
     let matching = view.matching();
