@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::failure::{Failure, Result, shown};
+use super::failure::{Failure, Result, shown, text_of};
 use super::report::{grouped, print_line, warn};
 
 /// The outcome of a key.
@@ -147,7 +147,7 @@ impl Outcomes {
     pub fn keys_json(&self) -> Value {
         let keys = self.listed.iter().map(|outcome| {
             let mut object = json!({
-                "key": shown(&outcome.key),
+                "key": text_of(&outcome.key),
                 "type": outcome.kind,
                 "outcome": outcome.fate.name(),
                 "reason": outcome.reason,

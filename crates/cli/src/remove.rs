@@ -5,7 +5,7 @@ use clap::Args;
 use valkeybloom_protocol::names::BF_MDEL;
 use valkeybloom_sketches::cuckoo;
 
-use super::failure::{Failure, Result, shown};
+use super::failure::{Failure, Result, shown, text_of};
 use super::family::is_filter;
 use super::lines::{Block, Input};
 use super::progress::{Progress, Show};
@@ -73,7 +73,7 @@ impl Remove {
             ended
         } else {
             let mut report = Report::default();
-            report.row("key", &self.key, self.key.clone());
+            report.row("key", self.shown(), text_of(self.key.as_bytes()));
             report.number("items", counts.items);
             report.number("removed", counts.removed);
             report.number("absent", counts.items - counts.removed - counts.refused);

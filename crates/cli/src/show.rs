@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use super::existing::existing;
-use super::failure::{Failure, Result, shown};
+use super::failure::{Failure, Result, shown, text_of};
 use super::family::Family;
 use super::held::columns::{self, listed};
 use super::held::row::Row;
@@ -82,18 +82,18 @@ impl Show {
         let list: Vec<(Option<Vec<u8>>, u64)> = self.read(server, "TOPK.LIST", "WITHCOUNT")?;
         // RedisBloom fills the list with nulls.
         let listed = list.into_iter();
-        let listed = listed.filter_map(|(item, count)| Some((shown(&item?).into_owned(), count)));
-        let items: Vec<(String, u64)> = listed.collect();
+        let listed = listed.filter_map(|(item, count)| Some((item?, count)));
+        let items: Vec<(Vec<u8>, u64)> = listed.collect();
         let objects = items.iter();
-        let objects = objects.map(|(item, count)| json!({ "item": item, "count": count }));
+        let objects = objects.map(|(item, count)| json!({ "item": text_of(item), "count": count }));
         let json = Some(("top", objects.collect()));
         let most = items.iter().map(|(_, count)| *count).max().unwrap_or(1);
         let numbers = aligned(items.iter().map(|(_, count)| grouped(*count)));
-        let lines = items.into_iter().zip(numbers);
+        let lines = items.iter().zip(numbers);
         let lines = lines.map(|((item, count), numbers)| Line {
             numbers,
-            share: ratio(count, most),
-            item,
+            share: ratio(*count, most),
+            item: shown(item).into_owned(),
         });
         Ok(Contents {
             json,

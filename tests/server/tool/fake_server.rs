@@ -353,9 +353,9 @@ fn fields_that_a_server_lacks_are_unknown() {
         ("RedisBloom", of_redisbloom),
         ("valkey-bloom", of_valkey_bloom),
         ("unknown", of_unknown),
-        (r#""3 \xc3\x97 2""#, json!({ "capacity": 140 })),
-        (r#""3 \xc3\x97 1""#, json!({ "capacity": 60 })),
-        (r#""1 \xc3\x97 0""#, json!({ "capacity": 20 })),
+        ("3 × 2", json!({ "capacity": 140 })),
+        ("3 × 1", json!({ "capacity": 60 })),
+        ("1 × 0", json!({ "capacity": 20 })),
         ("counts", of_counts),
         ("top", json!({ "items": 2, "capacity": 4, "full": 0.5 })),
     ];

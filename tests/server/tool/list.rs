@@ -145,6 +145,8 @@ fn names_of_keys_are_printed_safely() {
         b"\x1b[31mred",
         b"with space",
         b"comma,\"quote\"",
+        b"",
+        b"\"\"",
     ] {
         assert_eq!(client.call(&[b"BF.ADD", key, b"item"]), int(1));
     }

@@ -25,7 +25,7 @@ use self::adding::Adding;
 use self::replacing::{Built, ReplaceOptions, Replacing, items_or_unknown};
 use self::source::{Counts, Source};
 use self::target::{NewOptions, Target};
-use super::failure::{Failure, Result};
+use super::failure::{Failure, Result, shown, text_of};
 use super::family::Family;
 use super::lines::Input;
 use super::options;
@@ -121,7 +121,8 @@ impl Build {
             Done::Built(family, built) => (*family, &built.counts, 0),
         };
         let mut report = Report::default();
-        report.row("key", &self.key, self.key.clone());
+        let key = self.key.as_bytes();
+        report.row("key", shown(key), text_of(key));
         report.number("items", counts.items);
         if matches!(family, Family::Bloom | Family::Cuckoo) {
             let new = (done_before == 0).then_some(counts.new);

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use fault::RETRY;
 pub use fault::{Fault, unless_refused};
 pub use meaning::Meaning;
-pub use shown::{shown, visible, word};
+pub use shown::{shown, text_of, visible, word};
 
 /// The error of a run.
 #[derive(Debug)]

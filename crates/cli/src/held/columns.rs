@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 use super::row::Row;
-use crate::failure::shown;
+use crate::failure::{shown, text_of};
 use crate::report::{grouped, two_digits};
 
 /// What stands for a value that is unknown.
@@ -123,7 +123,7 @@ impl Column {
     /// Returns the value of a cell in JSON, which is null for an unknown value.
     pub fn json(&self, row: &Row) -> Value {
         match self.values {
-            Text(of) => shown(of(row)).into(),
+            Text(of) => text_of(of(row)).into(),
             Count(of) => of(row).into(),
             Double(of, _) => of(row).into(),
             Ttl(of) => of(row).into(),
@@ -133,7 +133,7 @@ impl Column {
     /// Returns the text of a cell in CSV, which is empty for an unknown value.
     fn csv(&self, row: &Row) -> String {
         let known = match self.values {
-            Text(of) => Some(match shown(of(row)) {
+            Text(of) => Some(match text_of(of(row)) {
                 text if text.contains(['"', ',']) => format!("\"{}\"", text.replace('"', "\"\"")),
                 text => text.into_owned(),
             }),
@@ -267,10 +267,14 @@ mod tests {
     #[test]
     fn a_key_in_csv_is_quoted_if_it_must_be() {
         for (key, cell) in [
+            ("", ""),
             ("a", "a"),
+            ("a b", "a b"),
             ("a,b", "\"a,b\""),
-            // A key with a space has quotes of its own.
-            ("a b", "\"\"\"a b\"\"\""),
+            ("a\"b", "\"a\"\"b\""),
+            // A key that begins with a quote, or has a line end, has quotes and escapes of its own.
+            ("\"\"", r#""""\""\""""""#),
+            ("a\nb", r#""""a\nb""""#),
         ] {
             let row = Row {
                 key: key.into(),
@@ -284,7 +288,7 @@ mod tests {
     #[test]
     fn a_cell_has_a_form_in_tables_in_json_and_in_csv() {
         let known = Row {
-            key: b"a-key".to_vec(),
+            key: b"a key".to_vec(),
             items: Some(1_234_567),
             change: Some(2.0),
             capacity: Some(4_938_268),
@@ -293,7 +297,7 @@ mod tests {
             ..Row::default()
         };
         for (title, text, json, csv) in [
-            ("key", "a-key", json!("a-key"), "a-key"),
+            ("key", "\"a key\"", json!("a key"), "a key"),
             ("items", "1,234,567", json!(1_234_567), "1234567"),
             ("items/s", "+2.0", json!(2.0), "2"),
             ("full %", "25.0", json!(0.25), "0.25"),
