@@ -1,14 +1,15 @@
 //! `valkeybloom list`: every filter and sketch of a server in one table.
 //!
 //! ```text
-//!   server → keys → held → writer      table, with its sums; CSV, JSON
-//!                        → advice      what is worth doing
-//!                        → prometheus  metrics
+//!   server → keys → held → writer             table, with its sums; CSV, JSON
+//!                        → advice             what is worth doing
+//!                        → prometheus → file  metrics
 //! ```
 
 pub mod advice;
+mod file;
 pub mod order;
-pub mod prometheus;
+mod prometheus;
 pub mod sums;
 pub mod table;
 mod writer;
@@ -29,7 +30,7 @@ use super::held::row::Row;
 use super::keys::Selection;
 use super::options::count;
 use super::progress::{Progress, Show};
-use super::report;
+use super::report::print;
 use super::server::{Server, Tls, words};
 
 /// List every filter and sketch of a server, with its fill, error rate and memory
@@ -65,15 +66,7 @@ impl List {
         let server = Server::connect(&self.server, tls)?;
         let failed = |fault| server.failure("could not list the keys of", &fault);
         if let Some(file) = &self.prometheus {
-            let mut rows = Vec::new();
-            let take = |mut batch: Vec<Row>| rows.append(&mut batch);
-            let unreadable = self.read(&server, show, take).map_err(failed)?;
-            let ended = require_all(&server, &unreadable);
-            let memory = memory(&server).map_err(failed)?;
-            columns::sort(&mut rows, self.order.sort, self.order.reverse);
-            let listing = Listing { rows, unreadable };
-            write(file, &prometheus::text(&listing, &server, memory))?;
-            return ended;
+            return self.write_metrics(&server, show, file);
         }
         let settings = self.advice.then(|| Settings::of(&server));
         let settings = settings.transpose().map_err(failed)?;
@@ -93,6 +86,28 @@ impl List {
             Ok(unreadable) => writer.end(unreadable.keys, require_all(&server, &unreadable)),
             Err(fault) => Err(writer.failed(failed(fault))),
         }
+    }
+
+    /// Writes metrics to a file, or to the standard output if its name is `-`.
+    fn write_metrics(&self, server: &Server, show: Show, file: &Path) -> Result<()> {
+        let failed = |fault| server.failure("could not list the keys of", &fault);
+        let mut rows = Vec::new();
+        let take = |mut batch: Vec<Row>| rows.append(&mut batch);
+        let unreadable = self.read(server, show, take).map_err(failed)?;
+        let ended = require_all(server, &unreadable);
+        let memory = memory(server).map_err(failed)?;
+        columns::sort(&mut rows, self.order.sort, self.order.reverse);
+        let listing = Listing { rows, unreadable };
+        let address = server.address().to_string();
+        let text = prometheus::text(&listing, &address, server.database(), memory);
+        if file == Path::new("-") {
+            print(text);
+        } else {
+            let failed =
+                |error| Failure::new(format!("could not write {}: {error}", file.display()));
+            file::replace(file, &text).map_err(failed)?;
+        }
+        ended
     }
 
     /// Passes the rows of the selected keys to `take`, batch by batch, in the order of the keys.
@@ -135,16 +150,6 @@ fn require_all(server: &Server, Unreadable { keys, reason }: &Unreadable) -> Res
 pub fn terminal_width() -> Option<usize> {
     let (width, _) = ratatui::crossterm::terminal::size().ok()?;
     (width > 0).then_some(width.into())
-}
-
-/// Writes metrics to a file, or to the standard output if its name is `-`.
-fn write(file: &Path, text: &str) -> Result<()> {
-    if file == Path::new("-") {
-        report::print(text);
-        return Ok(());
-    }
-    let failed = |error| Failure::new(format!("could not write {}: {error}", file.display()));
-    prometheus::replace(file, text).map_err(failed)
 }
 
 /// Reads the memory of a server, or of a cluster's primaries; `None` if the user may not.
