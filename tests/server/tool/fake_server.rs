@@ -12,17 +12,9 @@ use serde_json::{Value, json};
 
 use crate::harness::{Reply, Server, array, bulk, error, int, nil, ok};
 use crate::support::primary::read_command;
-use crate::support::tables::rows;
 
 use super::list::keys;
 use super::{run, url};
-
-/// The settings that advice depends on.
-const SETTINGS: [&str; 3] = [
-    "bf.bloom-filter-max-memory-usage",
-    "bf.bloom-memory-usage-limit",
-    "bf.cf-max-expansions",
-];
 
 /// A key of a played server.
 #[derive(Clone)]
@@ -52,19 +44,17 @@ fn key(name: &'static str, line: &str) -> Key {
         ),
         "counts" => ("CMSk-TYPE", "count, cell_size", "width 2000, depth 7"),
         "top" => ("TopK-TYPE", "width", "k 10, depth 7, decay 0.9"),
-        "digest" => ("TDIS-TYPE", "", "Compression 100, Observations 1"),
         kind => (kind, "", ""),
     };
     let fields = usual.split(", ").chain(fields.split(", "));
     let fields = fields.filter_map(|field| field.rsplit_once(' '));
     let fields = names.split(", ").zip(figures).chain(fields);
     let info = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let memory = (kind == "TDIS-TYPE").then_some(("MEMORY USAGE", int(950)));
     Key {
         name,
         kind: kind.to_owned(),
         info: info.collect(),
-        others: memory.into_iter().collect(),
+        others: Vec::new(),
     }
 }
 
@@ -91,7 +81,6 @@ impl Key {
 #[derive(Default)]
 struct Played {
     keys: Vec<Key>,
-    settings: Vec<(&'static str, u64)>,
     /// The error of BF.INFO with ALL; `None` for this module, which must not get the plain form.
     refusal: Option<&'static str>,
     /// The number of such refusals.
@@ -104,11 +93,10 @@ struct Played {
     large: Option<&'static str>,
 }
 
-/// Starts a server with these keys and settings, and returns its address.
-fn play(keys: Vec<Key>, settings: &[(&'static str, u64)]) -> String {
+/// Starts a server with these keys, and returns its address.
+fn play(keys: Vec<Key>) -> String {
     let played = Played {
         keys,
-        settings: settings.to_vec(),
         ..Played::default()
     };
     serve_all(listen(), played.into())
@@ -165,11 +153,6 @@ impl Played {
             ["SCAN", .., kind] => {
                 let found = self.keys.iter().filter(|key| key.kind == kind);
                 array([bulk("0"), array(found.map(|key| bulk(key.name)))])
-            }
-            ["CONFIG", "GET", name] => {
-                let found = self.settings.iter().find(|(setting, _)| *setting == name);
-                let found = found.map(|(_, value)| array([bulk(name), bulk(value.to_string())]));
-                found.unwrap_or_else(|| error("NOPERM no permission"))
             }
             ["TYPE", name] => Reply::Simple(named(name).map_or("none", |key| &key.kind).to_owned()),
             ["BF.INFO", ..] if is_one_less(&self.down) => error("CLUSTERDOWN Hash slot not served"),
@@ -271,46 +254,6 @@ fn encoded(reply: &Reply) -> Vec<u8> {
             count.into_iter().chain(items).collect()
         }
         other => panic!("not in RESP2: {other:?}"),
-    }
-}
-
-/// Requires that the commands of the advice on a key are these.
-#[track_caller]
-fn assert_advised(key: &Key, settings: &[(&'static str, u64)], commands: &[&str]) {
-    let address = play(vec![key.clone()], settings);
-    let found = run(&["list", &address, "--json", "--advice"]).json();
-    let advice = found["keys"][0]["advice"].as_array().expect("a list");
-    let advised: Vec<_> = advice.iter().map(|advice| &advice["command"]).collect();
-    assert_eq!(advised, commands, "{:?} {settings:?}", key.info);
-}
-
-/// A setting is `-` if the user may not read it.
-#[test]
-fn figures_have_advice() {
-    for row in rows(include_str!("advice.txt")) {
-        let settings = SETTINGS.into_iter().zip(row.command.split(' '));
-        let known = settings.filter_map(|(name, value)| Some((name, value.parse().ok()?)));
-        let settings: Vec<_> = known.collect();
-        assert_advised(&key("k", &row.given[0]), &settings, &row.parts());
-    }
-}
-
-/// A successor has the slot of its key, and keys are words of a command line.
-#[test]
-fn commands_of_advice_name_keys_safely() {
-    for (name, successor) in [
-        ("seen", "{seen}:new"),
-        ("{app}:seen", "{app}:seen:new"),
-        ("a b", "\"{a b}:new\""),
-        ("a{b", "{a{b}:new"),
-        ("a}b", "{once-2996}a}b:new"),
-    ] {
-        let command = format!("TOPK.RESERVE {successor} 10 200 7 0.9");
-        assert_advised(&key(name, "top 49"), &[], &[&command]);
-    }
-    for (days, commands) in [(29, &[][..]), (30, &[r#"UNLINK "a \"key\"""#])] {
-        let idle = key("a \"key\"", "top 50").replying("OBJECT IDLETIME", int(days * 86_400));
-        assert_advised(&idle, &[], commands);
     }
 }
 
@@ -521,7 +464,7 @@ fn numbers_descend_and_unknown_values_come_last_both_ways() {
         ("ttl", "cbda", "dbca"),
     ] {
         for (options, order) in [(&[][..], down), (&["--reverse"], up)] {
-            let words = ["list", &play(all.to_vec(), &[]), "--csv", "--sort", by];
+            let words = ["list", &play(all.to_vec()), "--csv", "--sort", by];
             let csv = run(&[&words[..], options].concat()).done();
             let keys: String = csv.lines().skip(1).map(|line| &line[..1]).collect();
             assert_eq!(keys, order, "{by}");
@@ -542,7 +485,7 @@ fn cells_have_a_form_in_tables_and_in_csv() {
         filter("d", "0.001234, Feed readers 0", 3_600_000),
         filter("e,\"f\"", "nil", 90_061_000),
     ];
-    let form = |form| run(&["list", &play(all.to_vec(), &[]), form]).done();
+    let form = |form| run(&["list", &play(all.to_vec()), form]).done();
     let csv = form("--csv");
     assert_eq!(csv.matches("\r\n").count(), csv.lines().count());
     let shown = form("--quiet") + &csv.replace('\r', "");

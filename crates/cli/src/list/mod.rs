@@ -6,7 +6,7 @@
 //!                        → prometheus → file  metrics
 //! ```
 
-pub mod advice;
+mod advice;
 mod file;
 pub mod order;
 mod prometheus;
@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use self::advice::Advisor;
 use self::order::Order;
 use self::prometheus::Memory;
 use self::writer::{Form, Writer};
@@ -70,13 +71,16 @@ impl List {
         }
         let settings = self.advice.then(|| Settings::of(&server));
         let settings = settings.transpose().map_err(failed)?;
-        let advice = settings.map(|settings| (settings, self.idle));
+        let advisor = settings.map(|settings| Advisor {
+            settings,
+            idle_days: self.idle,
+        });
         let form = match (json, self.csv) {
             (true, _) => Form::Json,
             (_, true) => Form::Csv,
             _ => Form::Table(io::stdout().is_terminal().then(terminal_width).flatten()),
         };
-        let mut writer = Writer::new(form, advice, self.order);
+        let mut writer = Writer::new(form, advisor, self.order);
         // A bar would be drawn between the rows.
         let show = match show {
             Show::Bar if writer.is_prompt() && io::stdout().is_terminal() => Show::Nothing,

@@ -4,13 +4,12 @@ use std::mem;
 
 use serde_json::Value;
 
-use super::advice::{self, Advice};
+use super::advice::{Advice, Advisor};
 use super::order::Order;
 use super::sums::Sums;
 use super::table::Table;
 use crate::failure::{Failure, Result, shown};
 use crate::held::columns::{self, listed, sort};
-use crate::held::limits::Settings;
 use crate::held::row::Row;
 use crate::report::{print, print_line};
 
@@ -28,8 +27,7 @@ pub enum Form {
 /// Writes a listing to the standard output.
 pub struct Writer {
     form: Form,
-    /// The settings of the server, and the days that a key may be idle, if advice is wanted.
-    advice: Option<(Settings, u64)>,
+    advisor: Option<Advisor>,
     order: Order,
     /// Whether rows come in order.
     is_ordered: bool,
@@ -44,10 +42,10 @@ pub struct Writer {
 
 impl Writer {
     /// Creates a writer of rows that come in batches, in the order of their keys.
-    pub fn new(form: Form, advice: Option<(Settings, u64)>, order: Order) -> Self {
+    pub fn new(form: Form, advisor: Option<Advisor>, order: Order) -> Self {
         Self {
             form,
-            advice,
+            advisor,
             order,
             is_ordered: order.sort.title == "key",
             kept: Vec::new(),
@@ -95,12 +93,12 @@ impl Writer {
             };
         }
         for row in rows {
-            let advice = self.advice;
-            let advice = advice.map(|(settings, days)| advice::of(&row, settings, days));
+            let advice = self.advisor.map(|advisor| advisor.advise(&row));
             let line = match self.form {
                 Form::Table(_) => {
                     let key = shown(&row.key);
-                    let lines = advice.iter().flatten().map(|advice| advice.line(&key));
+                    let lines = advice.iter().flatten();
+                    let lines = lines.map(|advice| format!("{key}: {advice}"));
                     self.lines.extend(lines);
                     self.table.row(&row) + "\n"
                 }
