@@ -10,10 +10,15 @@ use super::failure::{Failure, Result, visible};
 
 pub use valkeybloom_planner::{Report, grouped, ratio, rounded, to_double as double};
 
-/// Prints text to the standard output. If its reader has gone, as `head` does once it has read enough, this ends the
-/// program like the signal SIGPIPE.
+/// Prints text to the standard output, as [`written`] describes.
 pub fn print(text: impl Display) {
-    write!(io::stdout(), "{text}").unwrap_or_else(|error| end_without_output(&error));
+    written(write!(io::stdout(), "{text}"));
+}
+
+/// Returns what came of writing to the standard output. If its reader has gone, as `head` does once it has read enough, this
+/// ends the program like the signal SIGPIPE.
+pub fn written<T>(result: io::Result<T>) -> T {
+    result.unwrap_or_else(|error| end_without_output(&error))
 }
 
 /// Ends the program because it can't write to the standard output.

@@ -31,7 +31,7 @@ use super::held::row::Row;
 use super::keys::Selection;
 use super::options::count;
 use super::progress::{Progress, Show};
-use super::report::print;
+use super::report::{print, written};
 use super::server::{Server, Tls, words};
 
 /// List every filter and sketch of a server, with its fill, error rate and memory
@@ -80,15 +80,18 @@ impl List {
             (_, true) => Form::Csv,
             _ => Form::Table(io::stdout().is_terminal().then(terminal_width).flatten()),
         };
-        let mut writer = Writer::new(form, advisor, self.order);
+        let mut writer = Writer::new(io::stdout(), form, self.order, advisor);
         // A bar would be drawn between the rows.
         let show = match show {
             Show::Bar if writer.is_prompt() && io::stdout().is_terminal() => Show::Nothing,
             show => show,
         };
-        match self.read(&server, show, |rows| writer.take(rows)) {
-            Ok(unreadable) => writer.end(unreadable.keys, require_all(&server, &unreadable)),
-            Err(fault) => Err(writer.failed(failed(fault))),
+        match self.read(&server, show, |rows| written(writer.take(rows))) {
+            Ok(unreadable) => {
+                let ended = require_all(&server, &unreadable);
+                written(writer.end(unreadable.keys, ended))
+            }
+            Err(fault) => Err(written(writer.fail(failed(fault)))),
         }
     }
 

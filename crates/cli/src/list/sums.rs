@@ -26,10 +26,6 @@ impl Sums {
         sum.bytes += row.bytes.unwrap_or(0);
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.types.is_empty()
-    }
-
     /// Returns the sum of all types.
     fn all(&self) -> Sum {
         let types = self.types.values();
