@@ -2,7 +2,7 @@
 //!
 //! Small filters go by DUMP and RESTORE, in one step. Large filters, and those whose DUMP the target can't read, go by
 //! BF.SCANDUMP and BF.LOADCHUNK into a [temporary key](super::upload). valkey-bloom has no chunks, so its filters go by
-//! DUMP whatever their size, like the values of RedisBloom's other types. A [transfer] tries these ways.
+//! DUMP whatever their size, like the values of RedisBloom's other types. A [`transfer()`] tries these ways.
 //!
 //! A key arrives at the target whole or not at all, and the source is only read, so a second run completes an aborted
 //! one.
