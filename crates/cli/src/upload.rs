@@ -11,6 +11,7 @@ use redis::{Cmd, cmd};
 
 use valkeybloom_near::conversation::{self, Finish, Words};
 pub use valkeybloom_near::conversation::{NewExpiry, is_temporary};
+use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::names::{BF_INFO, BF_LOADCHUNK};
 
 use super::failure::{Fault, Meaning};
@@ -56,28 +57,40 @@ impl<'s> Upload<'s> {
     /// Renews the time to live of the temporary key, if that is due.
     pub fn renew(&mut self) -> Result<(), Fault> {
         if self.own.is_due(now()) {
-            let renew = command(self.own.renew(now()));
-            let is_there: bool = self.server.query(self.own.key(), &renew)?;
-            if !is_there {
-                let text = "its temporary key has expired, or was deleted";
-                return Err(Fault::Unusable(text.to_owned()));
-            }
+            self.renew_now()?;
         }
         Ok(())
+    }
+
+    fn renew_now(&mut self) -> Result<(), Fault> {
+        let renew = command(self.own.renew(now()));
+        let is_there: bool = self.server.query(self.own.key(), &renew)?;
+        is_there.then_some(()).ok_or_else(gone)
     }
 
     /// Sends the next chunk, which ends at `cursor`.
     pub fn chunk(&mut self, cursor: u64, chunk: &[u8]) -> Result<(), Fault> {
         self.renew()?;
         let load = command(self.own.load(BF_LOADCHUNK, cursor, chunk));
-        self.server.call(self.own.key(), &load)?;
-        Ok(())
+        match self.server.call(self.own.key(), &load) {
+            // The error for a key that is not there, too.
+            Err(fault) if fault.is(Error::BAD_CHUNK) => {
+                self.renew_now()?;
+                Err(fault)
+            }
+            loaded => loaded.map(drop),
+        }
     }
 
     /// Returns the type of the temporary key, as TYPE returns it.
     pub fn type_name(&self) -> Result<String, Fault> {
-        let (key, mut kind) = (self.own.key(), cmd("TYPE"));
-        self.server.query(key, kind.arg(self.temporary()))
+        let (key, mut ask) = (self.own.key(), cmd("TYPE"));
+        let kind: String = self.server.query(key, ask.arg(self.temporary()))?;
+        if kind == "none" {
+            Err(gone())
+        } else {
+            Ok(kind)
+        }
     }
 
     /// Renames the complete value to its key. Returns false if the key exists, unless `replace` is set.
@@ -105,6 +118,10 @@ impl Drop for Upload<'_> {
         let unlink = command(self.own.unlink());
         let _ = self.server.call(self.own.key(), &unlink);
     }
+}
+
+fn gone() -> Fault {
+    Fault::Gone("its temporary key".to_owned())
 }
 
 fn command(words: Words<'_>) -> Cmd {

@@ -243,7 +243,7 @@ fn a_sketch_is_kept_while_the_input_pauses() {
         assert_eq!(output.status.success(), !is_deleted, "{output:?}");
         if is_deleted {
             let error = String::from_utf8_lossy(&output.stderr);
-            assert!(error.contains("its temporary key has expired"), "{error}");
+            assert!(error.contains("its temporary key is gone"), "{error}");
         } else {
             written.expect("the program reads it");
             client.expect("TOPK.COUNT k a", array([int(2)]));

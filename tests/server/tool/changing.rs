@@ -80,6 +80,48 @@ fn a_key_that_changes_its_type_arrives_with_the_new_type_or_not_at_all() {
 }
 
 /// A move of one type gets no other type.
+/// It is among the first keys that a server evicts.
+#[test]
+fn a_temporary_key_that_is_gone_concerns_its_key_alone() {
+    for (word, is_always) in [("TYPE", false), ("BF.LOADCHUNK", false), ("TYPE", true)] {
+        let [from, to] = [(); 2].map(|()| Server::start());
+        let (mut near, mut far) = (from.client(), to.client());
+        for key in ["a", "b"] {
+            near.run(format!("BF.INSERT {key} CAPACITY 100 ITEMS old"));
+        }
+        far.ok("ACL SETUSER default -restore");
+        let mut evicting = to.client();
+        let mut evicted = 0;
+        let way = Way::watched(&to, move |sent| {
+            if has_word(sent, word) && (is_always || evicted == 0) {
+                for (key, _) in left(&mut evicting) {
+                    evicting.expect(format!("DEL {key}"), int(1));
+                    evicted += 1;
+                }
+            }
+        });
+        let run = run(&["move", &url(&from), &way.url(), "--json"]);
+        let found: Value = serde_json::from_str(&run.out).expect("it is JSON");
+        let keys = found["keys"].as_array().expect("a list");
+        let (status, outcome) = if is_always {
+            (1, "refused")
+        } else {
+            (0, "moved")
+        };
+        assert_eq!((run.status, keys.len()), (status, 2), "{found}");
+        for key in keys {
+            assert_eq!(key["outcome"], outcome, "{found}");
+            let reason = key["reason"].as_str().unwrap_or_default();
+            assert_eq!(
+                reason.contains("temporary key is gone"),
+                is_always,
+                "{found}"
+            );
+        }
+        assert_eq!(far.cmd("DBSIZE"), int(if is_always { 0 } else { 2 }));
+    }
+}
+
 #[test]
 fn a_key_that_becomes_another_filter_than_requested_is_refused() {
     let [from, to] = [(); 2].map(|()| Server::start());

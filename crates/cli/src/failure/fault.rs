@@ -26,8 +26,8 @@ pub enum Fault {
     TooLarge,
     /// The server replied with something that is of no use to this program.
     Unusable(String),
-    /// The server no longer has the receipt of this name.
-    ReceiptGone(String),
+    /// The server no longer has this, which the run had stored there.
+    Gone(String),
 }
 
 impl Fault {
@@ -50,7 +50,7 @@ impl Fault {
                 Meaning::LoginFailed | Meaning::Unavailable | Meaning::ClusterDown
             ),
             Self::LoginRefused | Self::Lost(_) | Self::Unusable(_) => true,
-            Self::TooLarge | Self::ReceiptGone(_) => false,
+            Self::TooLarge | Self::Gone(_) => false,
         }
     }
 
@@ -59,7 +59,7 @@ impl Fault {
         match self {
             Self::Refused(_) => self.forbids_calls() || self.means(Meaning::LoginFailed),
             Self::LoginRefused | Self::TooLarge | Self::Unusable(_) => true,
-            Self::Lost(_) | Self::ReceiptGone(_) => false,
+            Self::Lost(_) | Self::Gone(_) => false,
         }
     }
 
@@ -79,7 +79,7 @@ impl Fault {
             Self::Refused(text) => meaning::advice(text),
             Self::LoginRefused => Some(CHECK_LOGIN),
             Self::Lost(_) => Some(RETRY),
-            Self::TooLarge | Self::Unusable(_) | Self::ReceiptGone(_) => None,
+            Self::TooLarge | Self::Unusable(_) | Self::Gone(_) => None,
         }
     }
 
@@ -108,8 +108,8 @@ impl fmt::Display for Fault {
             Self::Refused(text) | Self::Lost(text) | Self::Unusable(text) => text,
             Self::LoginRefused => "the server refuses user and password, or has none",
             Self::TooLarge => EXCEEDED,
-            Self::ReceiptGone(name) => &format!(
-                "the receipt {name} is gone: it expired, was deleted or evicted, or is on another server"
+            Self::Gone(what) => &format!(
+                "{what} is gone: it expired, was deleted or evicted, or is on another server"
             ),
         };
         f.write_str(conversation::without_arguments(text).trim_end_matches('.'))
@@ -260,7 +260,7 @@ mod tests {
             (Fault::Lost(text()), [true, false, false, false]),
             (Fault::TooLarge, [false, true, false, false]),
             (Fault::Unusable(text()), [true, true, false, false]),
-            (Fault::ReceiptGone(text()), [false; 4]),
+            (Fault::Gone(text()), [false; 4]),
         ] {
             let found = [
                 fault.affects_all_keys(),

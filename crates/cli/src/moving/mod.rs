@@ -209,11 +209,13 @@ impl Moving<'_> {
         Ok((Fate::Refused, Some(server.refusal(&fault))))
     }
 
-    /// Copies a key, again if it changes during the copy. `found` then has its current type.
+    /// Copies a key, again if it changes during the copy, or what is copied is lost. `found` then has its current type.
     fn copy_with_retries(&mut self, found: &mut Found) -> Result<Fate, Stop> {
         for _ in 1..ATTEMPTS {
             match self.attempt(found) {
-                Err(Stop::Changed) => found.kind = self.kind_now(&found.key)?,
+                Err(Stop::Changed | Stop::Fault(SideFault::Target(Fault::Gone(_)))) => {
+                    found.kind = self.kind_now(&found.key)?;
+                }
                 outcome => return outcome,
             }
         }

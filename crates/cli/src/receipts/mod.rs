@@ -250,7 +250,7 @@ mod tests {
     fn a_run_that_continues_needs_its_receipt() {
         let mut receipts = run(State::Continues(7), Sending::ForAnswers);
         let gone = receipts.create(true, |_, _| unreachable!("it continues"));
-        assert!(matches!(gone, Err(Fault::ReceiptGone(_))), "{gone:?}");
+        assert!(matches!(gone, Err(Fault::Gone(_))), "{gone:?}");
         let state = receipts.status.state();
         assert_eq!(state, State::Discarded(Reason::AnswersLost));
         let taken = receipts.receipts[0].take(Some(b"0 0 0".to_vec()));

@@ -88,7 +88,7 @@ impl KeyReceipt {
 
     /// Returns the fault of a receipt that is gone.
     pub fn gone(&self) -> Fault {
-        Fault::ReceiptGone(shown(&self.name).into_owned())
+        Fault::Gone(format!("the receipt {}", shown(&self.name)))
     }
 }
 
