@@ -207,12 +207,12 @@ impl Transfer<'_> {
     }
 }
 
-/// Tries another way if no call of the failed command can succeed.
+/// Tries another way if no call of the failed command can succeed, or its reply is too large.
 ///
 /// # Errors
 /// Other faults stop the copy.
 fn after_fault(fault: Fault, side: fn(Fault) -> SideFault) -> Result<Attempt, Stop> {
-    let is_closed = fault.forbids_calls();
+    let is_closed = fault.forbids_calls() || fault == Fault::TooLarge;
     let stop = side(fault).into();
     if is_closed {
         Ok(Attempt::TryAnotherWay(stop))
@@ -314,6 +314,15 @@ mod tests {
         });
         assert_eq!(found, Ok(2));
         assert_eq!(Attempt::Restored(1).or_else(Err), Ok(1));
+    }
+
+    #[test]
+    fn a_value_whose_payload_is_too_large_may_go_another_way() {
+        let too_large = || SideFault::Source(Fault::TooLarge).into();
+        let found = after_fault(Fault::TooLarge, SideFault::Source);
+        assert_eq!(found, Ok(Attempt::TryAnotherWay(too_large())));
+        let no_permission = || at_target("NOPERM no");
+        assert_eq!(both_closed(too_large(), no_permission()), no_permission());
     }
 
     #[test]
