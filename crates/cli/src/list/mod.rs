@@ -106,7 +106,8 @@ impl List {
         columns::sort(&mut rows, self.order.sort, self.order.reverse);
         let listing = Listing { rows, unreadable };
         let address = server.address().to_string();
-        let text = prometheus::text(&listing, &address, server.database(), memory);
+        let kinds = self.keys.kinds();
+        let text = prometheus::text(&listing, &kinds, &address, server.database(), memory);
         if file == Path::new("-") {
             print(text);
         } else {
