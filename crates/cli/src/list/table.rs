@@ -1,13 +1,15 @@
 //! Listings as tables for people.
 
-use unicode_width::UnicodeWidthChar;
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::held::columns::Column;
 use crate::held::row::Row;
 
-/// The narrowest that a column of keys gets.
+/// The least width of a column of keys: some characters of both ends are left.
 const LEAST_KEY: usize = 8;
+
+/// The selector that gives the character before it two columns, as an emoji.
+const WIDENS: char = '\u{fe0f}';
 
 /// The space between two columns.
 const GAP: usize = 2;
@@ -21,14 +23,19 @@ pub fn shortened(text: &str, width: usize) -> String {
     let tail = take_width(text.chars().rev(), room / 2);
     let head = take_width(text.chars(), room - room / 2);
     let tail: String = tail.chars().rev().collect();
-    format!("{head}…{tail}")
+    // A selector without its character would act on the dots.
+    format!("{head}…{}", tail.trim_start_matches(WIDENS))
 }
 
 /// Returns the first characters that fit into a width.
 fn take_width(text: impl Iterator<Item = char>, width: usize) -> String {
     let mut taken = 0;
     let fits = |c: &char| {
-        taken += c.width().unwrap_or(0);
+        taken += if *c == WIDENS {
+            1
+        } else {
+            c.width().unwrap_or(0)
+        };
         taken <= width
     };
     text.take_while(fits).collect()
@@ -137,9 +144,14 @@ mod tests {
             ("日本語", 6, "日本語"),
             ("日本語", 5, "日…語"),
             ("日本語", 4, "日…"),
+            // So do these, of two characters each.
+            ("❤️❤️❤️❤️", 8, "❤️❤️❤️❤️"),
+            ("❤️❤️❤️❤️", 5, "❤️…❤️"),
+            ("❤️❤️❤️❤️", 4, "❤️…"),
             ("", 0, ""),
         ] {
             assert_eq!(shortened(text, width), cut, "{text} {width}");
+            assert!(cut.width() <= width, "{text} {width}");
         }
     }
 

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result, shown};
 use crate::held::columns::{self, listed, sort};
 use crate::held::row::Row;
 
-/// The rows that determine the widths of a table's columns. Wider cells of later rows move the rest of their line.
+/// The rows that determine the columns of a table and their widths. Wider cells of later rows move the rest of their line.
 const WIDTH_ROWS: usize = 10_000;
 
 /// A form of output.
