@@ -37,6 +37,7 @@ use transfer::transfer;
 const ATTEMPTS: u32 = 3;
 
 /// The reason for a key that changed in every attempt.
+const TAKEN: &str = "another client created it at the target: run this again";
 const CHANGES: &str = "it changes while it is copied: stop its writers, or run this again";
 
 /// The columns of the table, and their widths.
@@ -136,15 +137,13 @@ impl Move {
     /// Decides what to do with a key of this type, by the type that it has at the target.
     ///
     /// # Errors
-    /// The target's value can't be replaced by this one, or compared with it.
+    /// The target's value is of another kind.
     fn plan(&self, kind: &str, target: &str) -> Result<Plan, Stop> {
         let is_replaceable = target == kind || is_filter(target) && is_filter(kind);
         Ok(match target {
             "none" if self.dry_run => Plan::Copy(Fate::WouldMove),
             "none" => Plan::Copy(Fate::Moved),
-            _ if !is_replaceable && (self.replace || self.verify) => {
-                return Err(Stop::Refused(kinds_differ(kind, target)));
-            }
+            _ if !is_replaceable => return Err(Stop::Refused(kinds_differ(kind, target))),
             _ if !self.replace => Plan::Keep,
             _ if self.dry_run => Plan::Copy(Fate::WouldReplace),
             _ => Plan::Copy(Fate::Replaced),
@@ -196,6 +195,7 @@ impl Moving<'_> {
             Stop::Skipped(reason) => return Ok((Fate::Skipped, Some(reason))),
             Stop::Refused(reason) => return Ok((Fate::Refused, Some(reason))),
             Stop::Changed => return Ok((Fate::Refused, Some(CHANGES.to_owned()))),
+            Stop::Taken => return Ok((Fate::Refused, Some(TAKEN.to_owned()))),
             Stop::Fault(SideFault::Source(fault)) => {
                 (&self.pair.source, "could not read from", fault)
             }
@@ -209,13 +209,14 @@ impl Moving<'_> {
         Ok((Fate::Refused, Some(server.refusal(&fault))))
     }
 
-    /// Copies a key, again if it changes during the copy, or what is copied is lost. `found` then has its current type.
+    /// Copies a key, again if it changes at either server during the copy, or what is copied is lost. `found` then has its
+    /// current type.
     fn copy_with_retries(&mut self, found: &mut Found) -> Result<Fate, Stop> {
         for _ in 1..ATTEMPTS {
             match self.attempt(found) {
-                Err(Stop::Changed | Stop::Fault(SideFault::Target(Fault::Gone(_)))) => {
-                    found.kind = self.kind_now(&found.key)?;
-                }
+                Err(
+                    Stop::Changed | Stop::Taken | Stop::Fault(SideFault::Target(Fault::Gone(_))),
+                ) => found.kind = self.kind_now(&found.key)?,
                 outcome => return outcome,
             }
         }
@@ -238,7 +239,7 @@ impl Moving<'_> {
     fn attempt(&mut self, found: &Found) -> Result<Fate, Stop> {
         let (Found { key, kind }, options) = (found, self.options);
         if is_temporary(key) {
-            return Err(Stop::skipped("an aborted run left it unfinished"));
+            return Err(Stop::skipped("it is unfinished"));
         }
         let size = self.size(found)?;
         let target = type_of(&self.pair.target, key).map_err(SideFault::Target)?;
@@ -269,7 +270,8 @@ impl Moving<'_> {
         let (done, before) = (self.done, self.bytes);
         let show = |copied| self.progress.at(done, before + copied);
         // Only bytes of keys that arrive count.
-        self.bytes += transfer(self.pair, found, size, options.replace, show)?;
+        let replace = options.replace && target != "none";
+        self.bytes += transfer(self.pair, found, size, replace, show)?;
         if options.verify {
             verify(self.pair, found)?;
         }
@@ -342,8 +344,9 @@ mod tests {
             // Filters of other modules are Bloom filters as well.
             ("--replace", "MBbloom--", copy(Fate::Replaced)),
             ("--replace --dry-run", "bloomfltr", copy(Fate::WouldReplace)),
-            ("", "string", Ok(Plan::Keep)),
-            ("--dry-run", "string", Ok(Plan::Keep)),
+            ("", "MBbloom--", Ok(Plan::Keep)),
+            ("", "string", refused()),
+            ("--dry-run", "string", refused()),
             ("--verify", "string", refused()),
             ("--replace", "string", refused()),
             ("--replace --dry-run", "string", refused()),

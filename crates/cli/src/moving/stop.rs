@@ -14,6 +14,8 @@ pub enum Stop {
     Refused(String),
     /// It changed during this attempt.
     Changed,
+    /// Another client created it at the target during this attempt.
+    Taken,
     /// A server failed, perhaps for all keys.
     Fault(SideFault),
 }

@@ -20,7 +20,6 @@ use crate::upload::{NewExpiry, Upload};
 const DUMP_BYTES: u64 = 16 << 20;
 
 const UNREADABLE: &str = "the target can't read it";
-const TAKEN: &str = "another client created it at the target";
 
 /// The ways to try for a value, in this order.
 #[derive(Debug, PartialEq)]
@@ -146,7 +145,7 @@ impl Transfer<'_> {
         match dump::payload(&self.pair.target, &self.found.key) {
             Ok(other) if sketches::are_same(payload, &other) => Ok(()),
             Err(fault) if !fault.forbids_calls() => Err(SideFault::Target(fault).into()),
-            _ => Err(Stop::skipped(TAKEN)),
+            _ => Err(Stop::Taken),
         }
     }
 
@@ -186,7 +185,7 @@ impl Transfer<'_> {
         let expiry = (self.expires_ms).map_or(NewExpiry::Unchanged, NewExpiry::At);
         match upload.finish(expiry, self.replace) {
             Ok(true) => Ok(Attempt::Restored(bytes)),
-            Ok(false) => Err(Stop::skipped(TAKEN)),
+            Ok(false) => Err(Stop::Taken),
             Err(fault) => Err(changed_if(Error::STILL_LOADING, fault)),
         }
     }
