@@ -187,7 +187,7 @@ impl RunReceipts {
         }
         for KeyReceipt { key, name, .. } in &self.receipts {
             let deleted = server.call(key, cmd("UNLINK").arg(name));
-            if deleted.is_err() && matches!(state, State::Continues(_)) {
+            if deleted.is_err() && matches!(state, State::Continues(_) | State::Begun) {
                 warn(format_args!(
                     "all items are done, but the receipt {} could not be deleted: delete it before these files are used again",
                     shown(name)

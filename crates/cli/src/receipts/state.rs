@@ -15,6 +15,8 @@ pub enum State {
     Restarts,
     /// The same command reads the input again, after the items that are done: at least this number.
     Continues(u64),
+    /// The same, and the first items may be done.
+    Begun,
     /// The same command would apply items again, because a receipt is gone. At least this number are done.
     Lost(u64),
     /// The input is a pipe, which the same command can't read again.
@@ -50,7 +52,8 @@ impl State {
             Self::Restarts | Self::Discarded(_) => {}
             // An earlier run may have done more.
             Self::Continues(before) | Self::Lost(before) => *before = done.max(*before),
-            Self::Pipe(_) if done == 0 => {}
+            Self::Begun | Self::Pipe(_) if done == 0 => {}
+            Self::Begun => *self = Self::Continues(done),
             Self::Pipe(before) => *before = Piped::First(done),
         }
     }
@@ -58,6 +61,7 @@ impl State {
     /// Returns what is known after a call that the server has executed, or may have executed.
     pub fn after_call(self) -> Self {
         match self {
+            Self::Continues(0) => Self::Begun,
             Self::Pipe(Piped::Nothing) => Self::Pipe(Piped::Unknown),
             _ => self,
         }
@@ -67,7 +71,8 @@ impl State {
     pub fn forget(&mut self, to: u64, is_in_order: bool) {
         match self {
             Self::Continues(done) if to == 0 => *self = Self::Lost(*done),
-            Self::Restarts | Self::Discarded(_) => {}
+            Self::Begun if to == 0 => *self = Self::Lost(0),
+            Self::Begun | Self::Restarts | Self::Discarded(_) => {}
             _ if to == 0 => {}
             Self::Continues(done) | Self::Lost(done) => *done = to.min(*done),
             Self::Pipe(Piped::First(done)) if is_in_order => *done = to.min(*done),
@@ -80,7 +85,7 @@ impl State {
         use Piped::Nothing;
         matches!(
             self,
-            Self::Restarts | Self::Continues(_) | Self::Pipe(Nothing)
+            Self::Restarts | Self::Continues(_) | Self::Begun | Self::Pipe(Nothing)
         )
     }
 
@@ -91,6 +96,7 @@ impl State {
         Some(match self {
             Self::Restarts | Self::Continues(0) | Self::Pipe(Piped::Nothing) => return None,
             Self::Continues(done) => format!("{}; {CONTINUES}", at_least(done)),
+            Self::Begun => format!("{some}; {CONTINUES}"),
             Self::Lost(0) => format!("{some}; {APPLIES_TWICE}"),
             Self::Lost(done) => format!("{}; {APPLIES_TWICE}", at_least(done)),
             Self::Pipe(Piped::Unknown) => some.to_owned(),
@@ -119,6 +125,7 @@ mod tests {
                 State::Continues(5000),
                 &["at least 5,000 items are done", CONTINUES],
             ),
+            (State::Begun, &["some items may be done", CONTINUES]),
             (State::Lost(0), &["some items may be done", APPLIES_TWICE]),
             (State::Lost(1), &["at least 1 item is done", APPLIES_TWICE]),
             (State::Pipe(Piped::Nothing), &[]),
@@ -140,6 +147,8 @@ mod tests {
         for (state, done, expected) in [
             (State::Continues(5000), 3000, State::Continues(5000)),
             (State::Continues(5000), 7000, State::Continues(7000)),
+            (State::Begun, 0, State::Begun),
+            (State::Begun, 3000, State::Continues(3000)),
             (State::Lost(5000), 3000, State::Lost(5000)),
             (State::Pipe(Piped::Nothing), 0, State::Pipe(Piped::Nothing)),
             (State::Pipe(Piped::Unknown), 3000, first(3000)),
@@ -157,6 +166,7 @@ mod tests {
         for (state, to, is_in_order, expected) in [
             (State::Continues(5000), 3000, false, State::Continues(3000)),
             (State::Continues(5000), 0, false, State::Lost(5000)),
+            (State::Begun, 0, false, State::Lost(0)),
             (State::Lost(5000), 3000, true, State::Lost(3000)),
             // Another key's items may be done.
             (State::Continues(5000), 7000, false, State::Continues(5000)),
