@@ -34,16 +34,24 @@ fn quoted(key: &[u8]) -> Cow<'_, str> {
     format!("\"{}\"", key.escape_ascii()).into()
 }
 
+/// Letters, marks and symbols without a shape of their own.
+const BLANK: [char; 8] = [
+    '\u{34f}', '\u{115f}', '\u{1160}', '\u{17b4}', '\u{17b5}', '\u{2800}', '\u{3164}', '\u{ffa0}',
+];
+
 /// Returns a text with escapes for all that a terminal would act on, or not show: control and format characters, spaces
 /// other than the usual one, and characters without a meaning.
 pub fn visible(text: &str) -> String {
-    // Backslashes and quotes are visible, and joiners change the letters and emoji beside them.
+    // Backslashes and quotes are visible, and joiners change the letters and emoji beside them, as variation selectors do.
     let plain = ['"', '\'', '\u{200c}', '\u{200d}'];
     let escaped = |part: &str| {
         let text = part.escape_debug().to_string();
         let plain = plain.iter();
-        plain.fold(text, |text, c| {
+        let text = plain.fold(text, |text, c| {
             text.replace(&c.escape_debug().to_string(), &c.to_string())
+        });
+        BLANK.iter().fold(text, |text, c| {
+            text.replace(*c, &c.escape_unicode().to_string())
         })
     };
     // Between backslashes, so that each backslash of an escaped part begins an escape.
@@ -63,6 +71,9 @@ mod tests {
             assert_eq!(visible(text), text);
         }
         assert_eq!(visible("a\n\u{202e}"), r"a\n\u{202e}");
+        assert_eq!(visible("a\u{3164}b\u{34f}"), r"a\u{3164}b\u{34f}");
+        // Selectors belong to the character before them.
+        assert_eq!(visible("\u{2764}\u{fe0f}"), "\u{2764}\u{fe0f}");
     }
 
     /// Keys that look like others with escapes, or like those that have none.
