@@ -57,6 +57,13 @@ pub fn listed() -> impl Iterator<Item = &'static Column> {
     fields().map(|(_, column)| column)
 }
 
+/// Returns the column that a value of `--sort` names. There must be one.
+pub fn column(option: &str) -> &'static Column {
+    let mut columns = WATCHED.iter();
+    let column = columns.find(|column| column.option() == option);
+    column.expect("there is such a column")
+}
+
 /// Returns the columns of CSV and JSON, and their names there.
 fn fields() -> impl Iterator<Item = (&'static str, &'static Column)> {
     WATCHED
@@ -258,12 +265,6 @@ mod tests {
         }
     }
 
-    fn column(title: &str) -> &'static Column {
-        let mut columns = WATCHED.iter();
-        let column = columns.find(|column| column.title == title);
-        column.expect("there is such a column")
-    }
-
     #[test]
     fn a_key_in_csv_is_quoted_if_it_must_be() {
         for (key, cell) in [
@@ -296,20 +297,20 @@ mod tests {
             ttl_ms: Some(90_061_000),
             ..Row::default()
         };
-        for (title, text, json, csv) in [
+        for (option, text, json, csv) in [
             ("key", "\"a key\"", json!("a key"), "a key"),
             ("items", "1,234,567", json!(1_234_567), "1234567"),
             ("items/s", "+2.0", json!(2.0), "2"),
-            ("full %", "25.0", json!(0.25), "0.25"),
-            ("rate now", "1.2e-7", json!(1.23e-7), "0.000000123"),
+            ("full", "25.0", json!(0.25), "0.25"),
+            ("rate-now", "1.2e-7", json!(1.23e-7), "0.000000123"),
             ("ttl", "1d 1h", json!(90_061_000), "90061000"),
             ("bytes", "-", Value::Null, ""),
             ("rate", "-", Value::Null, ""),
             ("readers", "-", Value::Null, ""),
         ] {
-            let column = column(title);
+            let column = column(option);
             let forms = (column.text(&known), column.json(&known), column.csv(&known));
-            assert_eq!(forms, (text.to_owned(), json, csv.to_owned()), "{title}");
+            assert_eq!(forms, (text.to_owned(), json, csv.to_owned()), "{option}");
         }
     }
 

@@ -3,7 +3,7 @@
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::held::columns::{Column, listed};
+use crate::held::columns::{Column, column, listed};
 use crate::options::count;
 
 /// The order of rows, and the load that reading them puts on the server.
@@ -22,8 +22,5 @@ pub struct Order {
 
 fn sorting() -> impl TypedValueParser<Value = &'static Column> {
     let options = PossibleValuesParser::new(listed().map(Column::option));
-    options.map(|option| {
-        let column = listed().find(|column| column.option() == option);
-        column.expect("an option is that of a column")
-    })
+    options.map(|option| column(&option))
 }

@@ -190,14 +190,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::held::columns::column;
     use crate::held::limits::Settings;
 
     const TABLE: Form = Form::Table(None);
 
-    fn order(title: &str) -> Order {
-        let sort = listed().find(|column| column.title == title);
+    fn order(option: &str) -> Order {
         Order {
-            sort: sort.expect("there is such a column"),
+            sort: column(option),
             reverse: false,
             rate: 0,
         }
