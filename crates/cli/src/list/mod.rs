@@ -14,6 +14,7 @@ pub mod sums;
 pub mod table;
 mod writer;
 
+use std::fmt::Display;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
@@ -31,7 +32,7 @@ use super::held::row::Row;
 use super::keys::Selection;
 use super::options::count;
 use super::progress::{Progress, Show};
-use super::report::{print, written};
+use super::report::{counted, print, written};
 use super::server::{Server, Tls, words};
 
 /// List every filter and sketch of a server, with its fill, error rate and memory
@@ -67,7 +68,7 @@ impl List {
         let server = Server::connect(&self.server, tls)?;
         let failed = |fault| server.failure("could not list the keys of", &fault);
         if let Some(file) = &self.prometheus {
-            return self.write_metrics(&server, show, file);
+            return self.write_metrics(&server, show, file, failed);
         }
         let settings = self.advice.then(|| Settings::of(&server));
         let settings = settings.transpose().map_err(failed)?;
@@ -88,7 +89,7 @@ impl List {
         };
         match self.read(&server, show, |rows| written(writer.take(rows))) {
             Ok(unreadable) => {
-                let ended = require_all(&server, &unreadable);
+                let ended = require_all(server.address(), &unreadable);
                 written(writer.end(unreadable.keys, ended))
             }
             Err(fault) => Err(written(writer.fail(failed(fault)))),
@@ -96,12 +97,17 @@ impl List {
     }
 
     /// Writes metrics to a file, or to the standard output if its name is `-`.
-    fn write_metrics(&self, server: &Server, show: Show, file: &Path) -> Result<()> {
-        let failed = |fault| server.failure("could not list the keys of", &fault);
+    fn write_metrics(
+        &self,
+        server: &Server,
+        show: Show,
+        file: &Path,
+        failed: impl Fn(Fault) -> Failure,
+    ) -> Result<()> {
         let mut rows = Vec::new();
         let take = |mut batch: Vec<Row>| rows.append(&mut batch);
-        let unreadable = self.read(server, show, take).map_err(failed)?;
-        let ended = require_all(server, &unreadable);
+        let unreadable = self.read(server, show, take).map_err(&failed)?;
+        let ended = require_all(server.address(), &unreadable);
         let memory = memory(server).map_err(failed)?;
         columns::sort(&mut rows, self.order.sort, self.order.reverse);
         let listing = Listing { rows, unreadable };
@@ -143,14 +149,13 @@ impl List {
     }
 }
 
-/// Requires that no key was unreadable.
-fn require_all(server: &Server, Unreadable { keys, reason }: &Unreadable) -> Result<()> {
+/// Requires that no key was unreadable at this address.
+fn require_all(address: impl Display, Unreadable { keys, reason }: &Unreadable) -> Result<()> {
     let Some(reason) = reason else {
         return Ok(());
     };
-    let end = if *keys == 1 { "" } else { "s" };
-    let address = server.address();
-    let text = format!("{keys} key{end} could not be read at {address}: {reason}");
+    let keys = counted(*keys, "key");
+    let text = format!("{keys} could not be read at {address}: {reason}");
     Err(Failure::new(text))
 }
 
@@ -181,4 +186,21 @@ fn memory(server: &Server) -> Result<Option<Memory>, Fault> {
         memory.limit = memory.limit.filter(|_| limit > 0).map(|all| all + limit);
     }
     Ok(Some(memory))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_could_not_be_read_are_counted() {
+        let failed = |keys| {
+            let reason = Some("NOPERM".to_owned());
+            require_all("host:1", &Unreadable { keys, reason }).map_err(|it| it.to_string())
+        };
+        let text = |keys| Err(format!("{keys} could not be read at host:1: NOPERM"));
+        assert_eq!(failed(1), text("1 key"));
+        assert_eq!(failed(1000), text("1,000 keys"));
+        assert!(require_all("host:1", &Unreadable::default()).is_ok());
+    }
 }
