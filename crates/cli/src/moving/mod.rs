@@ -239,7 +239,9 @@ impl Moving<'_> {
     fn attempt(&mut self, found: &Found) -> Result<Fate, Stop> {
         let (Found { key, kind }, options) = (found, self.options);
         if is_temporary(key) {
-            return Err(Stop::skipped("it is unfinished"));
+            return Err(Stop::skipped(
+                "it is the temporary key of an unfinished run",
+            ));
         }
         let size = self.size(found)?;
         let target = type_of(&self.pair.target, key).map_err(SideFault::Target)?;
