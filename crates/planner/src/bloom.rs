@@ -90,6 +90,17 @@ impl Bloom {
         Ok((stored(plan.full_bytes), plan.parts.len() as u64))
     }
 
+    /// Returns the sizes in bytes of the first filter or table, and of the value, when it is made.
+    ///
+    /// # Errors
+    /// There is no such filter.
+    pub fn when_made(&self) -> Result<(u64, u64), Fault> {
+        let shard = self.shard(NonZeroU32::MIN, self.maker)?;
+        let plan = shard.plan(BloomLimits::NONE)?;
+        let first = plan.parts.first().map_or(0, |part| part.bytes(0));
+        Ok((first, stored(plan.first_bytes)))
+    }
+
     /// Returns about how many bytes the next filter takes that is stacked on `filters` filters with room for the items.
     pub fn next_filter_bytes(&self, filters: u64) -> Option<u64> {
         let Growth::By(factor) = self.growth else {

@@ -24,7 +24,7 @@ pub mod words;
 pub use bloom::{Bloom, Shards};
 pub use cuckoo::Cuckoo;
 pub use form::answer;
-pub use limits::Limits;
+pub use limits::{Limits, stored};
 pub use picture::{Curve, Picture};
 pub use report::{Report, grouped, ratio, rounded, to_double};
 pub use sketch::{CountMin, TDigest, TopK};

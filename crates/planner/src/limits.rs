@@ -24,7 +24,7 @@ pub(crate) fn require_within_memory(field: &'static str, bytes: u64) -> Result<(
 }
 
 /// Returns the size of a value with an object of this size.
-pub(crate) const fn stored(bytes: u64) -> u64 {
+pub const fn stored(bytes: u64) -> u64 {
     bytes.saturating_add(STORED_BYTES)
 }
 

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use valkeybloom_protocol::bloom::Maker;
 use valkeybloom_protocol::error::Error;
-use valkeybloom_protocol::names::{CUCKOO_FILTERS, FILTER_MEMORY, OBJECT_MEMORY};
+use valkeybloom_protocol::names::{CUCKOO_FILTERS, FILTER_MEMORY, NEW_FILTERS, OBJECT_MEMORY};
 use valkeybloom_sketches::bloom::{Kind, Refusal};
 
 use super::row::{Bloom, Row};
@@ -21,26 +22,55 @@ pub struct Settings {
     pub object_limit: Option<u64>,
     /// The most filters of a cuckoo filter's stack.
     pub cuckoo_filters: Option<u64>,
+    /// The implementation that new filters and sketches follow.
+    pub maker: Option<Maker>,
 }
+
+/// A memory limit: the name of its setting, its value, and the bytes that it is to admit.
+type Limit = (&'static str, u64, u64);
 
 impl Settings {
     /// Reads the settings of a server, as far as the user may.
     pub fn of(server: &Server) -> Result<Self, Fault> {
-        let mut settings = Self::default();
         let Some(node) = server.primaries()?.into_iter().next() else {
-            return Ok(settings);
+            return Ok(Self::default());
         };
-        for (name, setting) in [
-            (FILTER_MEMORY, &mut settings.filter_limit),
-            (OBJECT_MEMORY, &mut settings.object_limit),
-            (CUCKOO_FILTERS, &mut settings.cuckoo_filters),
-        ] {
+        let value = |name| {
             let command = words(&format!("CONFIG GET {name}"));
             let found = server.query_on::<HashMap<String, String>>(&node, &command);
             let found = unless_refused(found)?.unwrap_or_default();
-            *setting = found.get(name).and_then(|value| options::bytes(value).ok());
-        }
-        Ok(settings)
+            Ok::<_, Fault>(found.get(name).cloned().unwrap_or_default())
+        };
+        let number = |name| Ok::<_, Fault>(options::bytes(&value(name)?).ok());
+        Ok(Self {
+            filter_limit: number(FILTER_MEMORY)?,
+            object_limit: number(OBJECT_MEMORY)?,
+            cuckoo_filters: number(CUCKOO_FILTERS)?,
+            maker: options::maker(&value(NEW_FILTERS)?).ok(),
+        })
+    }
+
+    /// Returns whether count-min sketches are known to take another `CELL_SIZE` than 4.
+    pub fn has_cell_sizes(self) -> bool {
+        self.maker.is_some_and(|maker| maker != Maker::RedisBloom)
+    }
+
+    /// Returns the memory limits that refuse an object of these sizes, each with a value that admits it.
+    pub fn exceeded(self, sizes: Sizes) -> Vec<(&'static str, u64)> {
+        let limits = self.memory(sizes);
+        let exceeded = limits.filter(|(_, limit, needed)| needed > limit);
+        exceeded.map(raised).collect()
+    }
+
+    /// Returns the memory limits that are known, for an object of these sizes.
+    fn memory(self, Sizes { filter, object }: Sizes) -> impl Iterator<Item = Limit> {
+        let limits = [
+            (FILTER_MEMORY, self.filter_limit, filter),
+            (OBJECT_MEMORY, self.object_limit, object),
+        ];
+        let limits = limits.into_iter();
+        let limits = limits.filter_map(|(name, limit, needed)| Some((name, limit?, needed)));
+        limits.filter(|(_, limit, _)| *limit > 0)
     }
 
     /// Returns the settings that refuse an object. Returns no settings if a limit is unknown, or the sizes are and each limit
@@ -101,7 +131,7 @@ pub fn ending_growth(
     reach: u64,
     settings: Settings,
 ) -> Option<Vec<(&'static str, u64)>> {
-    let (filter, object) = (settings.filter_limit?, settings.object_limit?);
+    settings.filter_limit.and(settings.object_limit)?;
     let bytes = row.bytes?;
     let next = if bloom.kind == Kind::Plain {
         let plan = bloom.plan(row.rate?, reach)?;
@@ -110,19 +140,22 @@ pub fn ending_growth(
         // A table grows little by little.
         bytes
     };
-    let all = bytes.saturating_add(next);
-    let limits = [(FILTER_MEMORY, filter, next), (OBJECT_MEMORY, object, all)];
-    let limits = limits.into_iter().filter(|(_, limit, _)| *limit > 0);
-    let mut refusing: Vec<_> = limits
-        .clone()
-        .filter(|(_, limit, needed)| needed > limit)
-        .collect();
+    let sizes = Sizes {
+        filter: next,
+        object: bytes.saturating_add(next),
+    };
+    let mut refusing = settings.exceeded(sizes);
     if refusing.is_empty() {
         // The sizes are estimates for the filters of other modules, so the nearest limit is it.
-        let share = |(_, limit, needed): &(&str, u64, u64)| ratio(*needed, *limit);
-        refusing.extend(limits.max_by(|one, other| share(one).total_cmp(&share(other))));
+        let share = |(_, limit, needed): &Limit| ratio(*needed, *limit);
+        let limits = settings.memory(sizes);
+        let nearest = limits.max_by(|one, other| share(one).total_cmp(&share(other)));
+        refusing.extend(nearest.map(raised));
     }
-    let refusing = refusing.into_iter();
-    let raised = refusing.map(|(name, limit, needed)| (name, needed.max(limit.saturating_mul(2))));
-    Some(raised.collect())
+    Some(refusing)
+}
+
+/// Returns the name of a limit, and a value that admits the bytes.
+fn raised((name, limit, needed): Limit) -> (&'static str, u64) {
+    (name, needed.max(limit.saturating_mul(2)))
 }

@@ -7,6 +7,7 @@ use valkeybloom_protocol::bloom::{InfoField, kind_name};
 use valkeybloom_protocol::names::{BF_INFO, COUNT_MIN, CUCKOO, T_DIGEST, TOP_K};
 use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::bloom::{Growth, Kind, Window};
+use valkeybloom_sketches::cuckoo::Params;
 
 use crate::info::Info;
 use crate::report::{double, ratio};
@@ -44,15 +45,12 @@ pub enum Details {
     /// A filter that BF.LOADCHUNK has not fully loaded.
     PartlyLoaded,
     Bloom(Bloom),
-    Cuckoo {
-        /// 0 for a filter that does not grow.
-        expansion: u64,
-    },
+    Cuckoo(Params),
     CountMin {
         width: u64,
         depth: u64,
-        /// Bytes of a counter.
-        cell_size: u64,
+        /// Bytes of a counter. This module reports them if they are not 4, and `RedisBloom` from 8.12 on.
+        cell_size: Option<u64>,
     },
     TopK(planner::TopK),
     TDigest(planner::TDigest),
@@ -137,16 +135,22 @@ impl Row {
     fn fill_cuckoo(&mut self, info: &Info) -> Option<Details> {
         self.items = info.get("Number of items inserted");
         self.filters = info.get("Number of filters");
-        let expansion: u64 = info.get("Expansion rate")?;
+        let expansion: u16 = info.get("Expansion rate")?;
         let buckets: u64 = info.get("Number of buckets")?;
-        let slots = buckets.checked_mul(info.get("Bucket size")?)?;
+        let bucket_size: u8 = info.get("Bucket size")?;
+        let slots = buckets.checked_mul(bucket_size.into())?;
         let mut filters = 0..self.filters?;
         let all = filters.try_fold((0_u64, slots), |(sum, next), _| {
-            let after = next.saturating_mul(expansion.max(1));
+            let after = next.saturating_mul(expansion.max(1).into());
             Some((sum.checked_add(next)?, after))
         });
         self.capacity = all.map(|(sum, _)| sum);
-        Some(Details::Cuckoo { expansion })
+        Some(Details::Cuckoo(Params {
+            capacity: slots,
+            bucket_size,
+            max_iterations: info.get("Max iterations")?,
+            expansion,
+        }))
     }
 
     fn fill_count_min(&mut self, info: &Info) -> Option<Details> {
@@ -157,7 +161,7 @@ impl Row {
         Some(Details::CountMin {
             width,
             depth: info.get("depth")?,
-            cell_size: info.get("cell_size").unwrap_or(4),
+            cell_size: info.get("cell_size"),
         })
     }
 
@@ -231,12 +235,14 @@ impl Details {
                 }
                 fields
             }
-            Self::Cuckoo { expansion } => json!({ "expansion": expansion }),
+            Self::Cuckoo(it) => json!({ "expansion": it.expansion }),
             Self::CountMin {
                 width,
                 depth,
                 cell_size,
-            } => json!({ "width": width, "depth": depth, "cell_size": cell_size }),
+            } => {
+                json!({ "width": width, "depth": depth, "cell_size": cell_size.unwrap_or(4) })
+            }
             Self::TopK(it) => {
                 json!({ "k": it.k, "width": it.width, "depth": it.depth, "decay": it.decay })
             }

@@ -3,21 +3,22 @@
 //! Each piece of advice is true of the values that the server reported. Nothing is advised on values that are unknown.
 //! docs/tool.md lists what is advised.
 
+mod piece;
 mod reason;
 
-use std::fmt::{self, Display, Formatter};
-
-use serde_json::{Value, json};
-
-use valkeybloom_near::slot_prefix;
-use valkeybloom_planner::TopK;
+use valkeybloom_planner::{self as planner, TopK, stored};
 use valkeybloom_protocol::names::{FILTER_MEMORY, OBJECT_MEMORY};
 use valkeybloom_sketches::bloom::Growth;
+use valkeybloom_sketches::cms::{self, CellSize, CountMin};
+use valkeybloom_sketches::cuckoo::{Limits, Params, Shape, ranges};
 
-use crate::failure::word;
-use crate::held::limits::{Settings, ending_growth};
+use crate::held::limits::{Settings, Sizes, ending_growth};
 use crate::held::row::{Bloom, Details, Row};
 use crate::report::{counted, grouped, ratio, two_digits};
+use crate::upload::is_temporary;
+
+pub use self::piece::Advice;
+use self::piece::{names, new_key};
 
 /// A value is near its limit from this share on.
 const NEAR: f64 = 0.9;
@@ -34,26 +35,6 @@ const DEEP: u64 = 4;
 /// The estimate of a rate is right within a factor of 2 above this rate, and of 3 below: docs/sizing.md has the measurement.
 const ESTIMATED_WELL: f64 = 0.001;
 
-/// A piece of advice.
-pub struct Advice {
-    /// What is true of the key, and what to do about it.
-    reason: String,
-    /// The command to begin with.
-    command: String,
-}
-
-impl Advice {
-    pub fn json(&self) -> Value {
-        json!({ "reason": self.reason, "command": self.command })
-    }
-}
-
-impl Display for Advice {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.reason, self.command)
-    }
-}
-
 /// What advice depends on beside the key.
 #[derive(Clone, Copy)]
 pub struct Advisor {
@@ -63,35 +44,46 @@ pub struct Advisor {
 }
 
 impl Advisor {
-    /// Returns the advice on a key.
+    /// Returns the advice on a key. There is none on a temporary key: a run may be filling it, and if not, it expires.
     pub fn advise(self, row: &Row) -> Vec<Advice> {
+        if is_temporary(&row.key) {
+            return vec![];
+        }
         let settings = self.settings;
         let of_type = match &row.details {
-            Details::PartlyLoaded => vec![Some(unlink(row, reason::partly_loaded()))],
+            Details::PartlyLoaded => vec![Some(Advice::unlink(row, reason::partly_loaded()))],
             Details::Bloom(bloom) => vec![
                 near_limit(row, bloom, settings),
-                above_rate(row, bloom),
-                reserve_anew(row, bloom),
+                above_rate(row, bloom, settings),
+                reserve_anew(row, bloom, settings),
             ],
-            Details::Cuckoo { expansion: 0 } => {
-                vec![nearly_full(row), near_memory(row, settings)]
+            Details::Cuckoo(filter) if filter.expansion == 0 => {
+                vec![nearly_full(row, filter, settings)]
             }
-            Details::Cuckoo { expansion } => vec![
-                near_last_filter(row, *expansion, settings),
+            Details::Cuckoo(filter) => vec![
+                near_last_filter(row, filter, settings),
                 near_memory(row, settings),
             ],
             Details::CountMin {
                 width,
                 depth,
-                cell_size: 4,
-            } => vec![saturated(row, *width, *depth)],
+                cell_size: cell_size @ (None | Some(4)),
+            } => {
+                // A field that is absent leaves open whether the server has other sizes.
+                let size = if cell_size.is_some() || settings.has_cell_sizes() {
+                    CellSize::Eight
+                } else {
+                    CellSize::Four
+                };
+                vec![saturated(row, *width, *depth, size, settings)]
+            }
             Details::TopK(list) => vec![narrow(row, list), near_memory(row, settings)],
             Details::TDigest(_) => vec![near_memory(row, settings)],
             Details::Unknown | Details::CountMin { .. } => vec![],
         };
         let days = row.idle_seconds.map(|seconds| seconds / 86_400);
         let days = days.filter(|days| *days >= self.idle_days).map(grouped);
-        let unused = days.map(|days| unlink(row, reason::unused(days)));
+        let unused = days.map(|days| Advice::unlink(row, reason::unused(days)));
         of_type.into_iter().chain([unused]).flatten().collect()
     }
 }
@@ -100,15 +92,17 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Returns the advice to delete a key.
-fn unlink(row: &Row, reason: String) -> Advice {
-    let command = format!("UNLINK {}", word(&row.key));
-    Advice { reason, command }
-}
-
-/// Returns a name for the successor of a key, in the same slot of a cluster, so that it can be renamed.
-fn new_key(row: &Row) -> String {
-    word(&[&slot_prefix(&row.key)[..], b":new"].concat()).into_owned()
+/// Advises to make a Bloom filter.
+fn make_bloom(
+    row: &Row,
+    reason: String,
+    new: &planner::Bloom,
+    settings: Settings,
+) -> Option<Advice> {
+    let (filter, object) = new.when_made().ok()?;
+    let command = new.command(&new_key(row));
+    let sizes = Sizes { filter, object };
+    Some(Advice::make(reason, command, sizes, settings))
 }
 
 /// Returns the capacity to reserve for the items of a filter: half as many again.
@@ -125,34 +119,30 @@ fn near_limit(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
     }
     if bloom.growth == Some(Growth::Fixed) {
         let larger = bloom.plan(row.rate?, reach.saturating_mul(2))?;
-        return Some(Advice {
-            reason: reason::near_capacity(percent(share), grouped(reach)),
-            command: larger.command(&new_key(row)),
-        });
+        let reason = reason::near_capacity(percent(share), grouped(reach));
+        return make_bloom(row, reason, &larger, settings);
     }
     let hit = ending_growth(row, bloom, reach, settings)?;
-    let names: Vec<&str> = hit.iter().map(|(name, _)| *name).collect();
     let end = if hit.len() == 1 { "ends" } else { "end" };
-    let names_end = format!("{} {end}", names.join(" and "));
-    let raised = hit.iter().map(|(name, bytes)| format!(" {name} {bytes}"));
-    Some(Advice {
-        reason: reason::near_reach(percent(share), grouped(reach), names_end),
-        command: format!("CONFIG SET{}", raised.collect::<String>()),
-    })
+    let names_end = format!("{} {end}", names(&hit));
+    let reason = reason::near_reach(percent(share), grouped(reach), names_end);
+    Some(Advice::raise(reason, &hit))
 }
 
 /// Warns of a cuckoo filter that does not grow, and will take no more items soon.
-fn nearly_full(row: &Row) -> Option<Advice> {
+fn nearly_full(row: &Row, filter: &Params, settings: Settings) -> Option<Advice> {
     let (share, capacity) = (row.full()?, row.capacity?);
-    (share >= NEAR).then(|| Advice {
-        reason: reason::near_slots(percent(share)),
-        command: format!("CF.RESERVE {} {}", new_key(row), capacity.saturating_mul(2)),
-    })
+    if share < NEAR {
+        return None;
+    }
+    let why = reason::near_slots(percent(share));
+    larger_cuckoo(row, filter, capacity.saturating_mul(2), &why, settings)
 }
 
 /// Warns of a cuckoo filter that has stacked half of the filters that it may, as a key does that nobody reserved. If each filter
 /// is larger than the one before, the last two matter.
-fn near_last_filter(row: &Row, expansion: u64, settings: Settings) -> Option<Advice> {
+fn near_last_filter(row: &Row, filter: &Params, settings: Settings) -> Option<Advice> {
+    let expansion = u64::from(filter.expansion);
     let (filters, most) = (row.filters?, settings.cuckoo_filters?);
     let is_near = match expansion {
         1 => filters.saturating_mul(2) >= most.max(4),
@@ -164,21 +154,52 @@ fn near_last_filter(row: &Row, expansion: u64, settings: Settings) -> Option<Adv
     let capacity = row.capacity?;
     // The slots of all filters that it may have, which are equal; or those that it has after one more filter, without the first:
     // for n filters of s to s·eⁿ⁻¹ slots, e·(s + … + s·eⁿ⁻¹) = s·e + … + s·eⁿ.
-    let (slots, options) = match expansion {
-        1 => (
-            capacity.div_ceil(filters).saturating_mul(most),
-            String::new(),
-        ),
-        _ => (
-            capacity.saturating_mul(expansion),
-            format!(" EXPANSION {expansion}"),
-        ),
+    let slots = match expansion {
+        1 => capacity.div_ceil(filters).saturating_mul(most),
+        _ => capacity.saturating_mul(expansion),
     };
     let slots = slots.max(with_headroom(row.items?));
-    Some(Advice {
-        reason: reason::near_filters(counted(filters, "filter"), grouped(most)),
-        command: format!("CF.RESERVE {} {slots}{options}", new_key(row)),
-    })
+    let why = reason::near_filters(counted(filters, "filter"), grouped(most));
+    larger_cuckoo(row, filter, slots, &why, settings)
+}
+
+/// Advises a cuckoo filter like this one, reserved for these slots or for the most that one can have.
+fn larger_cuckoo(
+    row: &Row,
+    filter: &Params,
+    slots: u64,
+    why: &str,
+    settings: Settings,
+) -> Option<Advice> {
+    let with = |capacity| {
+        Shape::new(&Params {
+            capacity,
+            ..*filter
+        })
+    };
+    let least = 2 * u64::from(filter.bucket_size);
+    let capacity = slots.clamp(least, ranges::CAPACITY_MAX);
+    let growing = Limits {
+        filters: settings.cuckoo_filters.unwrap_or(u64::MAX),
+        ..Limits::NONE
+    };
+    let reach = |capacity| with(capacity).map(|shape| shape.reach(&growing).0.slots);
+    let is_larger = reach(capacity) > reach(filter.capacity.min(ranges::CAPACITY_MAX));
+    let reason = if is_larger {
+        reason::larger(why)
+    } else {
+        reason::largest(why)
+    };
+    let made = with(capacity)?.plan(0, &Limits::NONE).ok()?;
+    let sizes = Sizes {
+        filter: made.slots,
+        object: stored(made.bytes),
+    };
+    let (size, moves, factor) = (filter.bucket_size, filter.max_iterations, filter.expansion);
+    // The settings may have other defaults than this filter.
+    let options = format!("BUCKETSIZE {size} MAXITERATIONS {moves} EXPANSION {factor}");
+    let command = format!("CF.RESERVE {} {capacity} {options}", new_key(row));
+    Some(Advice::make(reason, command, sizes, settings))
 }
 
 /// Warns of a value that grows and has nearly as many bytes as the limits allow.
@@ -197,28 +218,26 @@ fn near_memory(row: &Row, settings: Settings) -> Option<Advice> {
     let limits = limits.into_iter().flatten();
     let (limit, setting) = limits.min_by_key(|(limit, _)| *limit)?;
     let share = ratio(bytes, limit);
-    (share >= NEAR).then(|| Advice {
-        reason: reason::near_memory(percent(share), setting, grouped(limit)),
-        command: format!("CONFIG SET {setting} {}", limit.saturating_mul(2)),
+    (share >= NEAR).then(|| {
+        let reason = reason::near_memory(percent(share), setting, grouped(limit));
+        Advice::raise(reason, &[(setting, limit.saturating_mul(2))])
     })
 }
 
 /// Warns of a filter with more false positives than requested.
-fn above_rate(row: &Row, bloom: &Bloom) -> Option<Advice> {
+fn above_rate(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
     let (requested, now) = (row.rate?, row.rate_now?);
     let certain = if now >= ESTIMATED_WELL { 2.0 } else { 3.0 };
     if now <= requested * certain {
         return None;
     }
-    let larger = bloom.plan(requested, with_headroom(row.items.unwrap_or(0)))?;
-    Some(Advice {
-        reason: reason::above_rate(two_digits(now), requested),
-        command: larger.command(&new_key(row)),
-    })
+    let larger = bloom.plan(requested, with_headroom(row.items?))?;
+    let reason = reason::above_rate(two_digits(now), requested);
+    make_bloom(row, reason, &larger, settings)
 }
 
 /// Advises a new filter for the items of a stack, if it is smaller or quicker.
-fn reserve_anew(row: &Row, bloom: &Bloom) -> Option<Advice> {
+fn reserve_anew(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
     let (filters, bytes, rate) = (row.filters?, row.bytes?, row.rate?);
     if filters == 1 {
         return None;
@@ -231,25 +250,44 @@ fn reserve_anew(row: &Row, bloom: &Bloom) -> Option<Advice> {
     let quicker = filters >= DEEP && new_filters < filters;
     // A quicker filter must not be much larger.
     let worth = smaller || quicker && new_bytes <= bytes.saturating_mul(2);
-    worth.then(|| Advice {
-        reason: reason::stacked(
-            grouped(capacity),
-            grouped(new_bytes),
-            grouped(bytes),
-            counted(new_filters, "filter"),
-            grouped(filters),
-        ),
-        command: new.command(&new_key(row)),
-    })
+    if !worth {
+        return None;
+    }
+    let reason = reason::stacked(
+        grouped(capacity),
+        grouped(new_bytes),
+        grouped(bytes),
+        counted(new_filters, "filter"),
+        grouped(filters),
+    );
+    make_bloom(row, reason, &new, settings)
 }
 
 /// Warns of a count-min sketch of 4 bytes a counter, whose counters may have reached their largest value.
-fn saturated(row: &Row, width: u64, depth: u64) -> Option<Advice> {
+fn saturated(
+    row: &Row,
+    width: u64,
+    depth: u64,
+    size: CellSize,
+    settings: Settings,
+) -> Option<Advice> {
     let (count, largest) = (row.items?, u64::from(u32::MAX));
-    (count > largest).then(|| Advice {
-        reason: reason::saturated(grouped(largest), grouped(count)),
-        command: format!("CMS.INITBYDIM {} {width} {depth} CELL_SIZE 8", new_key(row)),
-    })
+    if count <= largest {
+        return None;
+    }
+    let (new, option) = match size {
+        CellSize::Eight => ("one with 8 bytes a counter", " CELL_SIZE 8"),
+        _ => ("a new one", ""),
+    };
+    let reason = reason::saturated(grouped(largest), grouped(count), new);
+    let command = format!("CMS.INITBYDIM {} {width} {depth}{option}", new_key(row));
+    let counters = cms::Shape::new(width, depth, size)?.bytes()?;
+    let bytes = stored(counters.saturating_add(CountMin::BASE_BYTES));
+    let sizes = Sizes {
+        filter: bytes,
+        object: bytes,
+    };
+    Some(Advice::make(reason, command, sizes, settings))
 }
 
 /// Warns of a Top-K whose sketch is too narrow for the length of its list.
@@ -261,16 +299,14 @@ fn narrow(row: &Row, list: &TopK) -> Option<Advice> {
         width: TopK::advised_width(list.k),
         ..list.clone()
     };
-    Some(Advice {
-        reason: reason::narrow(
-            counted(list.width, "cell"),
-            grouped(list.k),
-            grouped(wide.width),
-            grouped(wide.when_full()?),
-            grouped(list.when_full()?),
-        ),
-        command: wide.command(&new_key(row)),
-    })
+    let reason = reason::narrow(
+        counted(list.width, "cell"),
+        grouped(list.k),
+        grouped(wide.width),
+        grouped(wide.when_full()?),
+        grouped(list.when_full()?),
+    );
+    Some(Advice::new(reason, wide.command(&new_key(row))))
 }
 
 #[cfg(test)]
@@ -279,6 +315,7 @@ mod tests {
 
     use super::*;
     use crate::info::Info;
+    use crate::options;
 
     /// Returns the row of a value that a line describes: its structure with some figures, and other fields of its INFO command.
     fn row(line: &str) -> Row {
@@ -293,7 +330,7 @@ mod tests {
             Some("cuckoo") => (
                 "MBbloomCF",
                 "Number of items inserted, Number of buckets, Number of filters, Expansion rate",
-                "Bucket size 2",
+                "Bucket size 2, Max iterations 20",
             ),
             Some("counts") => ("CMSk-TYPE", "count, cell_size", "width 2000, depth 7"),
             Some("top") => ("TopK-TYPE", "width", "k 10, depth 7, decay 0.9"),
@@ -314,7 +351,7 @@ mod tests {
         let mut row = Row {
             key: b"k".to_vec(),
             kind: kind.to_owned(),
-            bytes: (kind == "TDIS-TYPE").then_some(950),
+            bytes: matches!(kind, "MBbloomCF" | "TDIS-TYPE").then_some(950),
             ..Row::default()
         };
         row.fill(&Info::try_from(Reply::Map(fields.collect())).expect("it has fields"));
@@ -342,12 +379,13 @@ mod tests {
         for case in cases.filter(|line| !line.starts_with('#')) {
             let (given, expected) = case.split_once(" => ").expect("a case");
             let (figures, settings) = given.split_once(" / ").expect("settings");
-            let mut settings = settings.split(' ').map(|value| value.parse().ok());
-            let mut next = || settings.next().expect("a setting");
+            let mut settings = settings.split(' ');
+            let mut next = || settings.next().expect("a setting").parse().ok();
             let settings = Settings {
                 filter_limit: next(),
                 object_limit: next(),
                 cuckoo_filters: next(),
+                maker: settings.next().and_then(|name| options::maker(name).ok()),
             };
             let expected = expected.trim_start_matches('-');
             assert_eq!(commands(&row(figures), settings), expected, "{case}");
@@ -360,6 +398,7 @@ mod tests {
             filter_limit: Some(67_108_864),
             object_limit: Some(1_000),
             cuckoo_filters: Some(32),
+            maker: None,
         };
         let unlimited = Settings {
             object_limit: Some(0),
@@ -390,7 +429,7 @@ mod tests {
             ),
             (
                 "bloom 28000000 31000000 1 42796951, Expansion rate nil",
-                unlimited,
+                Settings::default(),
                 "90.3 % of the 31,000,000 items that it takes are in it, and it does not grow; fill a larger one, and rename \
                  it",
             ),
@@ -406,9 +445,21 @@ mod tests {
             ),
             (
                 "cuckoo 14400 512 16 1",
-                settings,
-                "it has 16 filters, and refuses items once it has 32, which is bf.cf-max-expansions; fill one reserved for \
-                 more, and rename it",
+                unlimited,
+                "it has 16 filters, and refuses items once it has 32, which is bf.cf-max-expansions; fill a larger one, and \
+                 rename it",
+            ),
+            (
+                "cuckoo 65000000 33554432 1 0",
+                unlimited,
+                "96.9 % of its slots are taken, and it does not grow; fill a larger one, and rename it; first raise \
+                 bf.bloom-filter-max-memory-usage, which refuses it",
+            ),
+            (
+                "cuckoo 1000000000 536870912 1 0",
+                Settings::default(),
+                "93.1 % of its slots are taken, and it does not grow; none can be larger, so spread the items over several \
+                 keys",
             ),
             (
                 "top 49",
@@ -418,9 +469,15 @@ mod tests {
             ),
             (
                 "counts 4294967296 4",
-                settings,
+                unlimited,
                 "its counters end at 4,294,967,295, and it has counted 4,294,967,296, so frequent items may stand still; count \
                  in one with 8 bytes a counter",
+            ),
+            (
+                "counts 4294967296 nil",
+                unlimited,
+                "its counters end at 4,294,967,295, and it has counted 4,294,967,296, so frequent items may stand still; count \
+                 in a new one",
             ),
             (
                 "digest",
@@ -465,6 +522,11 @@ mod tests {
             ..unused(30)
         };
         assert_eq!(commands(&both, Settings::default()), "UNLINK k ; UNLINK k");
+        let temporary = Row {
+            key: b"k:valkeybloom-unfinished-000000000000002a:{k}".to_vec(),
+            ..both
+        };
+        assert_eq!(commands(&temporary, Settings::default()), "");
     }
 
     /// A successor has the slot of its key, and keys are words of a command line.
@@ -488,16 +550,5 @@ mod tests {
                 format!("TOPK.RESERVE {successor} 10 200 7 0.9 ; UNLINK {deleted}")
             );
         }
-    }
-
-    #[test]
-    fn advice_is_a_line_or_an_object() {
-        let advice = Advice {
-            reason: "why; what".to_owned(),
-            command: "UNLINK k".to_owned(),
-        };
-        assert_eq!(advice.to_string(), "why; what: UNLINK k");
-        let object = json!({ "reason": "why; what", "command": "UNLINK k" });
-        assert_eq!(advice.json(), object);
     }
 }
