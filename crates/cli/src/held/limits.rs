@@ -146,11 +146,12 @@ pub fn ending_growth(
     };
     let mut refusing = settings.exceeded(sizes);
     if refusing.is_empty() {
-        // The sizes are estimates for the filters of other modules, so the nearest limit is it.
+        // The sizes are estimates for the filters of other modules, so a limit that is near is it. If none is, the error rate of
+        // the next filter would be too small.
         let share = |(_, limit, needed): &Limit| ratio(*needed, *limit);
-        let limits = settings.memory(sizes);
+        let limits = settings.memory(sizes).filter(|limit| share(limit) > 0.5);
         let nearest = limits.max_by(|one, other| share(one).total_cmp(&share(other)));
-        refusing.extend(nearest.map(raised));
+        refusing.push(raised(nearest?));
     }
     Some(refusing)
 }

@@ -7,6 +7,7 @@ mod piece;
 mod reason;
 
 use valkeybloom_planner::{self as planner, TopK, stored};
+use valkeybloom_protocol::bloom::Maker;
 use valkeybloom_protocol::names::{FILTER_MEMORY, OBJECT_MEMORY};
 use valkeybloom_sketches::bloom::Growth;
 use valkeybloom_sketches::cms::{self, CellSize, CountMin};
@@ -77,7 +78,7 @@ impl Advisor {
                 };
                 vec![saturated(row, *width, *depth, size, settings)]
             }
-            Details::TopK(list) => vec![narrow(row, list), near_memory(row, settings)],
+            Details::TopK(list) => vec![narrow(row, list, settings), near_memory(row, settings)],
             Details::TDigest(_) => vec![near_memory(row, settings)],
             Details::Unknown | Details::CountMin { .. } => vec![],
         };
@@ -105,6 +106,14 @@ fn make_bloom(
     Some(Advice::make(reason, command, sizes, settings))
 }
 
+/// Returns the plan of a filter like this one, for this number of items, as the server makes new filters.
+fn planned(bloom: &Bloom, rate: f64, items: u64, settings: Settings) -> Option<planner::Bloom> {
+    Some(planner::Bloom {
+        maker: settings.maker.unwrap_or(Maker::Own),
+        ..bloom.plan(rate, items)?
+    })
+}
+
 /// Returns the capacity to reserve for the items of a filter: half as many again.
 fn with_headroom(items: u64) -> u64 {
     items.saturating_add(items / 2).max(1)
@@ -118,7 +127,8 @@ fn near_limit(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
         return None;
     }
     if bloom.growth == Some(Growth::Fixed) {
-        let larger = bloom.plan(row.rate?, reach.saturating_mul(2))?;
+        let least = reach.saturating_mul(2).max(with_headroom(items));
+        let larger = planned(bloom, row.rate?, least, settings)?;
         let reason = reason::near_capacity(percent(share), grouped(reach));
         return make_bloom(row, reason, &larger, settings);
     }
@@ -208,7 +218,7 @@ fn near_memory(row: &Row, settings: Settings) -> Option<Advice> {
     let object = settings.object_limit.filter(|limit| *limit > 0);
     // A cuckoo filter consists of several filters, and other sketches of a single piece.
     let filter = match row.details {
-        Details::Cuckoo { .. } => None,
+        Details::Cuckoo(_) => None,
         _ => settings.filter_limit,
     };
     let limits = [
@@ -231,7 +241,7 @@ fn above_rate(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
     if now <= requested * certain {
         return None;
     }
-    let larger = bloom.plan(requested, with_headroom(row.items?))?;
+    let larger = planned(bloom, requested, with_headroom(row.items?), settings)?;
     let reason = reason::above_rate(two_digits(now), requested);
     make_bloom(row, reason, &larger, settings)
 }
@@ -243,7 +253,7 @@ fn reserve_anew(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> 
         return None;
     }
     let capacity = with_headroom(row.items?);
-    let new = bloom.plan(rate, capacity)?;
+    let new = planned(bloom, rate, capacity, settings)?;
     let (new_bytes, new_filters) = new.when_full().ok()?;
     let saved = bytes.saturating_sub(new_bytes);
     let smaller = saved >= WORTH_BYTES && ratio(saved, bytes) >= WORTH_SHARE;
@@ -291,7 +301,7 @@ fn saturated(
 }
 
 /// Warns of a Top-K whose sketch is too narrow for the length of its list.
-fn narrow(row: &Row, list: &TopK) -> Option<Advice> {
+fn narrow(row: &Row, list: &TopK, settings: Settings) -> Option<Advice> {
     if !list.is_narrow() {
         return None;
     }
@@ -299,14 +309,20 @@ fn narrow(row: &Row, list: &TopK) -> Option<Advice> {
         width: TopK::advised_width(list.k),
         ..list.clone()
     };
+    let bytes = wide.when_full()?;
     let reason = reason::narrow(
         counted(list.width, "cell"),
         grouped(list.k),
         grouped(wide.width),
-        grouped(wide.when_full()?),
+        grouped(bytes),
         grouped(list.when_full()?),
     );
-    Some(Advice::new(reason, wide.command(&new_key(row))))
+    let sizes = Sizes {
+        filter: bytes,
+        object: bytes,
+    };
+    let command = wide.command(&new_key(row));
+    Some(Advice::make(reason, command, sizes, settings))
 }
 
 #[cfg(test)]
@@ -463,7 +479,7 @@ mod tests {
             ),
             (
                 "top 49",
-                settings,
+                unlimited,
                 "its 49 cells a row are too few to find the 10 most frequent items; 200 a row take 12,064 bytes instead of \
                  3,608 with a full list",
             ),
