@@ -98,8 +98,8 @@ impl<'s> Upload<'s> {
         if self.is_chunked {
             // BF.INFO fails for a filter that lacks chunks.
             let mut info = cmd(BF_INFO);
-            self.server
-                .call(self.own.key(), info.arg(self.temporary()))?;
+            let found = self.server.call(self.own.key(), info.arg(self.temporary()));
+            found.map_err(or_gone)?;
         }
         let how = if replace {
             Finish::Replace
@@ -107,7 +107,8 @@ impl<'s> Upload<'s> {
             Finish::Keep
         };
         let finish = command(self.own.finish(how, expiry));
-        let there: String = self.server.query(self.own.key(), &finish)?;
+        let there = self.server.query::<String>(self.own.key(), &finish);
+        let there = there.map_err(or_gone)?;
         Ok(there == "none")
     }
 }
@@ -117,6 +118,17 @@ impl Drop for Upload<'_> {
         // If this fails, the key's time to live deletes it.
         let unlink = command(self.own.unlink());
         let _ = self.server.call(self.own.key(), &unlink);
+    }
+}
+
+/// Returns the fault of a call on the temporary key, or that the key is gone.
+fn or_gone(fault: Fault) -> Fault {
+    let by_script =
+        matches!(&fault, Fault::Refused(text) if text.contains("temporary key is gone"));
+    if by_script || fault.is(Error::NOT_FOUND) {
+        gone()
+    } else {
+        fault
     }
 }
 
