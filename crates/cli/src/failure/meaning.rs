@@ -72,7 +72,7 @@ const ERRORS: [Row; 23] = [
 ];
 
 /// The errors of modules whose memory limits a value exceeds, by words that may stand anywhere in them.
-const TOO_LARGE: [&str; 2] = ["memory limit", "Insufficient memory to create"];
+const TOO_LARGE: [&str; 2] = ["memory limit", "Insufficient memory to create topk"];
 
 impl Meaning {
     /// Returns the meaning of an error, which begins with its code.
@@ -167,7 +167,8 @@ mod tests {
         }
         for reply in [
             &Error::from(Refusal::MemoryLimit).to_string()[..],
-            "CMS: Insufficient memory to create the key",
+            "ERR Insufficient memory to create topk data structure",
+            "CMS: Insufficient memory to create the key: operation exceeds bloom object memory limit",
             "ERR TopK: insufficient memory: operation exceeds topk memory limit",
         ] {
             assert_eq!(Meaning::of(reply), Meaning::Other, "{reply}");

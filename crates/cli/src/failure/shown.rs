@@ -35,8 +35,18 @@ fn quoted(key: &[u8]) -> Cow<'_, str> {
 }
 
 /// Letters, marks and symbols without a shape of their own.
-const BLANK: [char; 8] = [
-    '\u{34f}', '\u{115f}', '\u{1160}', '\u{17b4}', '\u{17b5}', '\u{2800}', '\u{3164}', '\u{ffa0}',
+const BLANK: [char; 11] = [
+    '\u{34f}',
+    '\u{115f}',
+    '\u{1160}',
+    '\u{17b4}',
+    '\u{17b5}',
+    '\u{2800}',
+    '\u{3164}',
+    '\u{ffa0}',
+    '\u{1d159}',
+    '\u{13441}',
+    '\u{13442}',
 ];
 
 /// Returns a text with escapes for all that a terminal would act on, or not show: control and format characters, spaces

@@ -36,7 +36,7 @@ use transfer::transfer;
 /// The most attempts at a key that changes while it is copied.
 const ATTEMPTS: u32 = 3;
 
-/// The reason for a key that changed in every attempt.
+/// The reasons for a key that was created at the target in every attempt, or that changed.
 const TAKEN: &str = "another client created it at the target: run this again";
 const CHANGES: &str = "it changes while it is copied: stop its writers, or run this again";
 

@@ -27,8 +27,8 @@ impl Window {
         self.period_ms
     }
 
-    /// Returns the number of periods. An item is found for at most this many periods, or one
-    /// more with a time to live, and for at least one fewer.
+    /// Returns the number of periods. An item is found for at most this many periods, and for at
+    /// least one fewer. With a time to live, it may be found for one more, and for as short as that time.
     pub const fn periods(self) -> u64 {
         self.periods
     }
