@@ -73,25 +73,22 @@ impl Settings {
         limits.filter(|(_, limit, _)| *limit > 0)
     }
 
-    /// Returns the settings that refuse an object. Returns no settings if a limit is unknown, or the sizes are and each limit
-    /// may be the one.
+    /// Returns the settings that may have refused an object: those that its sizes exceed, or the one that comes first if the
+    /// sizes are unknown or estimates. Returns none if a limit is unknown, or either may be the one.
     pub fn refusing(self, sizes: Option<Sizes>) -> Vec<&'static str> {
         let (Some(filter_limit), Some(object_limit)) = (self.filter_limit, self.object_limit)
         else {
             return Vec::new();
         };
-        let Sizes { filter, object } = sizes.unwrap_or_default();
-        let is_limited = object_limit > 0;
-        let mut names = Vec::new();
-        if filter > filter_limit || !is_limited {
-            names.push(FILTER_MEMORY);
+        if object_limit == 0 {
+            return vec![FILTER_MEMORY];
         }
+        let exceeded = self.exceeded(sizes.unwrap_or_default());
         // An object has more bytes than any of its filters.
-        let is_least = names.is_empty() && object_limit <= filter_limit;
-        if is_limited && (object > object_limit || is_least) {
-            names.push(OBJECT_MEMORY);
+        if exceeded.is_empty() && object_limit <= filter_limit {
+            return vec![OBJECT_MEMORY];
         }
-        names
+        exceeded.into_iter().map(|(name, _)| name).collect()
     }
 }
 
