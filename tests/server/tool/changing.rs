@@ -83,7 +83,13 @@ fn a_key_that_changes_its_type_arrives_with_the_new_type_or_not_at_all() {
 /// It is among the first keys that a server evicts.
 #[test]
 fn a_temporary_key_that_is_gone_concerns_its_key_alone() {
-    for (word, is_always) in [("TYPE", false), ("BF.LOADCHUNK", false), ("TYPE", true)] {
+    for (word, is_always) in [
+        ("BF.LOADCHUNK", false),
+        ("TYPE", false),
+        ("BF.INFO", false),
+        ("EVAL", false),
+        ("TYPE", true),
+    ] {
         let [from, to] = [(); 2].map(|()| Server::start());
         let (mut near, mut far) = (from.client(), to.client());
         for key in ["a", "b"] {
