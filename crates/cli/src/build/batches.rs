@@ -39,7 +39,7 @@ pub struct Batch<'b> {
     /// The index of the key.
     pub index: usize,
     pub parts: &'b [Part<'b>],
-    /// The positions of the items, in the order in which they are sent.
+    /// The positions of the items in the order of sending.
     pub positions: Range<u64>,
 }
 

@@ -166,7 +166,7 @@ impl Column {
     }
 }
 
-/// Compares two values, of which unknown ones come last.
+/// Compares two values. Unknown ones come last in either order.
 fn known_first<T>(
     one: Option<T>,
     other: Option<T>,

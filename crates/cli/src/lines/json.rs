@@ -81,8 +81,8 @@ impl Field {
     }
 }
 
-/// Returns the value of a field of an object, the last one if there are several. `None` if there is no such field, or the
-/// text is another value. Reads all of the text, and converts only the names of the object, because JSON has numbers and
+/// Returns the value of a field of an object, the last one if there are several. `None` if there is no such field, or no
+/// object. Reads all of the text, and converts only the names of the object, because JSON has numbers and
 /// strings that Rust's types lack. Nested values take no stack.
 fn value_of<'t>(name: &str, text: &'t str) -> Result<Option<&'t str>, Error> {
     let mut json = Deserializer::from_str(text);

@@ -15,7 +15,7 @@ pub enum State {
     Restarts,
     /// The same command reads the input again, after the items that are done: at least this number.
     Continues(u64),
-    /// The same, and the first items may be done.
+    /// The same command reads the input again, and leaves out the items that are done: some of the first may be.
     Begun,
     /// The same command would apply items again, because a receipt is gone. At least this number are done.
     Lost(u64),

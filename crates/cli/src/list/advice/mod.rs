@@ -45,7 +45,7 @@ pub struct Advisor {
 }
 
 impl Advisor {
-    /// Returns the advice on a key. There is none on a temporary key: a run may be filling it, and if not, it expires.
+    /// Returns the advice on a key. A temporary key has none: a run may be filling it, and otherwise it expires.
     pub fn advise(self, row: &Row) -> Vec<Advice> {
         if is_temporary(&row.key) {
             return vec![];

@@ -20,7 +20,7 @@ pub struct Advice {
 }
 
 impl Advice {
-    pub const fn new(reason: String, command: String) -> Self {
+    const fn new(reason: String, command: String) -> Self {
         Self { reason, command }
     }
 

@@ -1,4 +1,4 @@
-//! The texts of advice: what is true of a key, and what to do about it.
+//! The texts of advice. Each says why something is worth doing, and what.
 
 use std::fmt::Display;
 
