@@ -220,7 +220,11 @@ run_tests() {
     cargo fmt --all --check
     cargo clippy --locked --workspace --all-targets -- -D warnings
     tools/calculator.sh check
-    RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace
+    # One after the other, because the program has the folder of the module, whose name it has.
+    for packages in "--workspace --exclude valkeybloom-cli" "--package valkeybloom-cli"; do
+        # shellcheck disable=SC2086
+        RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps $packages
+    done
     build
     await servers
     # Each run also moves files to the other servers.
