@@ -26,8 +26,33 @@ pub struct Settings {
     pub maker: Option<Maker>,
 }
 
-/// A memory limit: the name of its setting, its value, and the bytes that it is to admit.
-type Limit = (&'static str, u64, u64);
+/// A setting that limits memory, and a value of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limit {
+    pub name: &'static str,
+    pub bytes: u64,
+}
+
+/// The bytes that a limit is to admit.
+#[derive(Clone, Copy)]
+pub struct Demand {
+    pub limit: Limit,
+    pub needed: u64,
+}
+
+impl Demand {
+    /// Returns the share of the limit that is needed.
+    fn share(&self) -> f64 {
+        ratio(self.needed, self.limit.bytes)
+    }
+
+    /// Returns the limit with a value that admits the bytes, and some more.
+    pub fn raised(&self) -> Limit {
+        let Limit { name, bytes } = self.limit;
+        let bytes = self.needed.max(bytes.saturating_mul(2));
+        Limit { name, bytes }
+    }
+}
 
 impl Settings {
     /// Reads the settings of a server, as far as the user may.
@@ -55,22 +80,30 @@ impl Settings {
         self.maker.is_some_and(|maker| maker != Maker::RedisBloom)
     }
 
-    /// Returns the memory limits that refuse an object of these sizes, each with a value that admits it.
-    pub fn exceeded(self, sizes: Sizes) -> Vec<(&'static str, u64)> {
-        let limits = self.memory(sizes);
-        let exceeded = limits.filter(|(_, limit, needed)| needed > limit);
-        exceeded.map(raised).collect()
+    /// Returns the memory limits that refuse an object of these sizes, with values that admit it.
+    pub fn exceeded(self, sizes: Sizes) -> Vec<Limit> {
+        let demands = self.demands(sizes);
+        let exceeded = demands.filter(|demand| demand.needed > demand.limit.bytes);
+        exceeded.map(|demand| demand.raised()).collect()
     }
 
-    /// Returns the memory limits that are known, for an object of these sizes.
-    fn memory(self, Sizes { filter, object }: Sizes) -> impl Iterator<Item = Limit> {
+    /// Returns the memory limit that is nearest for an object of these sizes, if limits are known.
+    pub fn nearest(self, sizes: Sizes) -> Option<Demand> {
+        let demands = self.demands(sizes);
+        demands.max_by(|one, other| one.share().total_cmp(&other.share()))
+    }
+
+    /// Returns what the limits that are known are to admit for an object of these sizes.
+    fn demands(self, Sizes { filter, object }: Sizes) -> impl Iterator<Item = Demand> {
         let limits = [
             (FILTER_MEMORY, self.filter_limit, filter),
             (OBJECT_MEMORY, self.object_limit, object),
         ];
-        let limits = limits.into_iter();
-        let limits = limits.filter_map(|(name, limit, needed)| Some((name, limit?, needed)));
-        limits.filter(|(_, limit, _)| *limit > 0)
+        limits.into_iter().filter_map(|(name, bytes, needed)| {
+            let bytes = bytes.filter(|bytes| *bytes > 0)?;
+            let limit = Limit { name, bytes };
+            Some(Demand { limit, needed })
+        })
     }
 
     /// Returns the settings that may have refused an object: those that its sizes exceed, or the one that comes first if the
@@ -88,7 +121,7 @@ impl Settings {
         if exceeded.is_empty() && object_limit <= filter_limit {
             return vec![OBJECT_MEMORY];
         }
-        exceeded.into_iter().map(|(name, _)| name).collect()
+        exceeded.into_iter().map(|limit| limit.name).collect()
     }
 }
 
@@ -98,6 +131,16 @@ pub struct Sizes {
     /// The size of its largest filter.
     pub filter: u64,
     pub object: u64,
+}
+
+impl Sizes {
+    /// Returns the sizes of an object that is one piece.
+    pub const fn whole(bytes: u64) -> Self {
+        Self {
+            filter: bytes,
+            object: bytes,
+        }
+    }
 }
 
 /// Reports a failure for an object that was to be made or filled. If a limit refused it, the report names the limit. The sizes
@@ -121,13 +164,13 @@ pub fn failure(server: &Server, what: &str, fault: &Fault, sizes: Option<Sizes>)
     }
 }
 
-/// Returns the settings that refuse the next filter, each with a value that admits it.
+/// Returns the settings that refuse the next filter, with values that admit it.
 pub fn ending_growth(
     row: &Row,
     bloom: &Bloom,
     reach: u64,
     settings: Settings,
-) -> Option<Vec<(&'static str, u64)>> {
+) -> Option<Vec<Limit>> {
     settings.filter_limit.and(settings.object_limit)?;
     let bytes = row.bytes?;
     let next = if bloom.kind == Kind::Plain {
@@ -141,19 +184,93 @@ pub fn ending_growth(
         filter: next,
         object: bytes.saturating_add(next),
     };
-    let mut refusing = settings.exceeded(sizes);
-    if refusing.is_empty() {
-        // The sizes are estimates for the filters of other modules, so a limit that is near is it. If none is, the error rate of
-        // the next filter would be too small.
-        let share = |(_, limit, needed): &Limit| ratio(*needed, *limit);
-        let limits = settings.memory(sizes).filter(|limit| share(limit) > 0.5);
-        let nearest = limits.max_by(|one, other| share(one).total_cmp(&share(other)));
-        refusing.push(raised(nearest?));
+    let exceeded = settings.exceeded(sizes);
+    if !exceeded.is_empty() {
+        return Some(exceeded);
     }
-    Some(refusing)
+    // The sizes are estimates for the filters of other modules, so a limit that is near is it. If none is, the error rate of the
+    // next filter would be too small.
+    let nearest = settings.nearest(sizes)?;
+    (nearest.share() > 0.5).then(|| vec![nearest.raised()])
 }
 
-/// Returns the name of a limit, and a value that admits the bytes.
-fn raised((name, limit, needed): Limit) -> (&'static str, u64) {
-    (name, needed.max(limit.saturating_mul(2)))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(filter_limit: Option<u64>, object_limit: Option<u64>) -> Settings {
+        Settings {
+            filter_limit,
+            object_limit,
+            ..Settings::default()
+        }
+    }
+
+    #[test]
+    fn the_limits_that_refuse_an_object_are_named_with_values_that_admit_it() {
+        let filter = |bytes| Limit {
+            name: FILTER_MEMORY,
+            bytes,
+        };
+        let object = |bytes| Limit {
+            name: OBJECT_MEMORY,
+            bytes,
+        };
+        for (filter_limit, object_limit, sizes, exceeded) in [
+            (Some(100), Some(0), (100, u64::MAX), &[][..]),
+            (Some(100), Some(0), (101, 101), &[filter(200)]),
+            (Some(100), Some(0), (201, 201), &[filter(201)]),
+            (Some(100), Some(150), (100, 151), &[object(300)]),
+            (
+                Some(100),
+                Some(150),
+                (101, 151),
+                &[filter(200), object(300)],
+            ),
+            (Some(u64::MAX - 1), None, (u64::MAX, 0), &[filter(u64::MAX)]),
+            (None, None, (u64::MAX, u64::MAX), &[]),
+        ] {
+            let settings = settings(filter_limit, object_limit);
+            let (filter, object) = sizes;
+            let found = settings.exceeded(Sizes { filter, object });
+            assert_eq!(found, exceeded, "{settings:?} {sizes:?}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_limit_is_the_one_with_the_largest_share() {
+        for (filter_limit, object_limit, sizes, nearest) in [
+            (Some(100), Some(0), (1, u64::MAX), Some(FILTER_MEMORY)),
+            (Some(100), Some(1000), (50, 499), Some(FILTER_MEMORY)),
+            (Some(100), Some(1000), (50, 501), Some(OBJECT_MEMORY)),
+            (None, Some(0), (1, 1), None),
+        ] {
+            let (filter, object) = sizes;
+            let found = settings(filter_limit, object_limit).nearest(Sizes { filter, object });
+            assert_eq!(found.map(|demand| demand.limit.name), nearest, "{sizes:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_the_limits_that_may_have_made_it() {
+        let (filter, object) = (FILTER_MEMORY, OBJECT_MEMORY);
+        for (filter_limit, object_limit, sizes, refusing) in [
+            // One of them is unknown.
+            (Some(100), None, Some((101, 101)), &[][..]),
+            (None, Some(100), Some((101, 101)), &[]),
+            (Some(100), Some(0), None, &[filter]),
+            (Some(100), Some(150), Some((101, 101)), &[filter]),
+            (Some(100), Some(150), Some((50, 151)), &[object]),
+            (Some(100), Some(150), Some((101, 151)), &[filter, object]),
+            // The sizes are unknown, or are estimates that no limit refuses.
+            (Some(100), Some(150), None, &[]),
+            (Some(100), Some(150), Some((50, 50)), &[]),
+            (Some(100), Some(100), None, &[object]),
+            (Some(100), Some(100), Some((50, 50)), &[object]),
+        ] {
+            let settings = settings(filter_limit, object_limit);
+            let found = settings.refusing(sizes.map(|(filter, object)| Sizes { filter, object }));
+            assert_eq!(found, refusing, "{settings:?} {sizes:?}");
+        }
+    }
 }

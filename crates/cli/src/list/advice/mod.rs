@@ -3,38 +3,19 @@
 //! Each piece of advice is true of the values that the server reported. Nothing is advised on values that are unknown.
 //! docs/tool.md lists what is advised.
 
+mod bloom;
+mod cuckoo;
 mod piece;
 mod reason;
+mod sketches;
 
-use valkeybloom_planner::{self as planner, TopK, stored};
-use valkeybloom_protocol::bloom::Maker;
-use valkeybloom_protocol::names::{FILTER_MEMORY, OBJECT_MEMORY};
-use valkeybloom_sketches::bloom::Growth;
-use valkeybloom_sketches::cms::{self, CellSize, CountMin};
-use valkeybloom_sketches::cuckoo::{Limits, Params, Shape, ranges};
-
-use crate::held::limits::{Settings, Sizes, ending_growth};
-use crate::held::row::{Bloom, Details, Row};
-use crate::report::{counted, grouped, ratio, two_digits};
+use crate::held::limits::{Settings, Sizes};
+use crate::held::row::{Details, Row};
+use crate::report::grouped;
 use crate::upload::is_temporary;
 
 pub use self::piece::Advice;
-use self::piece::{names, new_key};
-
-/// A value is near its limit from this share on.
-const NEAR: f64 = 0.9;
-
-/// A smaller filter is worth the work of filling it from this share of the bytes on.
-const WORTH_SHARE: f64 = 0.25;
-
-/// Fewer bytes are not worth it, whatever their share.
-const WORTH_BYTES: u64 = 1024;
-
-/// A stack is slow from this number of filters on, because a lookup may search all of them.
-const DEEP: u64 = 4;
-
-/// The estimate of a rate is right within a factor of 2 above this rate, and of 3 below: docs/sizing.md has the measurement.
-const ESTIMATED_WELL: f64 = 0.001;
+use self::piece::near_memory;
 
 /// What advice depends on beside the key.
 #[derive(Clone, Copy)]
@@ -51,278 +32,33 @@ impl Advisor {
             return vec![];
         }
         let settings = self.settings;
+        let whole = || near_memory(row.bytes.map(Sizes::whole), settings);
         let of_type = match &row.details {
-            Details::PartlyLoaded => vec![Some(Advice::unlink(row, reason::partly_loaded()))],
-            Details::Bloom(bloom) => vec![
-                near_limit(row, bloom, settings),
-                above_rate(row, bloom, settings),
-                reserve_anew(row, bloom, settings),
-            ],
-            Details::Cuckoo(filter) if filter.expansion == 0 => {
-                vec![nearly_full(row, filter, settings)]
-            }
-            Details::Cuckoo(filter) => vec![
-                near_last_filter(row, filter, settings),
-                near_memory(row, settings),
-            ],
+            Details::PartlyLoaded => vec![Advice::unlink(row, reason::partly_loaded())],
+            Details::Bloom(filter) => bloom::advise(row, filter, settings),
+            Details::Cuckoo(filter) => cuckoo::advise(row, filter, settings),
             Details::CountMin {
                 width,
                 depth,
                 cell_size: cell_size @ (None | Some(4)),
             } => {
                 // A field that is absent leaves open whether the server has other sizes.
-                let size = if cell_size.is_some() || settings.has_cell_sizes() {
-                    CellSize::Eight
-                } else {
-                    CellSize::Four
-                };
-                vec![saturated(row, *width, *depth, size, settings)]
+                let has_sizes = cell_size.is_some() || settings.has_cell_sizes();
+                let shape = (*width, *depth);
+                Vec::from_iter(sketches::saturated(row, shape, has_sizes, settings))
             }
-            Details::TopK(list) => vec![narrow(row, list, settings), near_memory(row, settings)],
-            Details::TDigest(_) => vec![near_memory(row, settings)],
+            Details::TopK(list) => {
+                let fill = sketches::narrow(row, list, settings);
+                fill.into_iter().chain(whole()).collect()
+            }
+            Details::TDigest(_) => Vec::from_iter(whole()),
             Details::Unknown | Details::CountMin { .. } => vec![],
         };
         let days = row.idle_seconds.map(|seconds| seconds / 86_400);
         let days = days.filter(|days| *days >= self.idle_days).map(grouped);
         let unused = days.map(|days| Advice::unlink(row, reason::unused(days)));
-        of_type.into_iter().chain([unused]).flatten().collect()
+        of_type.into_iter().chain(unused).collect()
     }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
-}
-
-/// Advises to make a Bloom filter.
-fn make_bloom(
-    row: &Row,
-    reason: String,
-    new: &planner::Bloom,
-    settings: Settings,
-) -> Option<Advice> {
-    let (filter, object) = new.when_made().ok()?;
-    let command = new.command(&new_key(row));
-    let sizes = Sizes { filter, object };
-    Some(Advice::make(reason, command, sizes, settings))
-}
-
-/// Returns the plan of a filter like this one, for this number of items, as the server makes new filters.
-fn planned(bloom: &Bloom, rate: f64, items: u64, settings: Settings) -> Option<planner::Bloom> {
-    Some(planner::Bloom {
-        maker: settings.maker.unwrap_or(Maker::Own),
-        ..bloom.plan(rate, items)?
-    })
-}
-
-/// Returns the capacity to reserve for the items of a filter: half as many again.
-fn with_headroom(items: u64) -> u64 {
-    items.saturating_add(items / 2).max(1)
-}
-
-/// Warns of a Bloom filter that will take no more items soon.
-fn near_limit(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
-    let (items, reach) = (row.items?, bloom.reach?);
-    let share = if reach == 0 { 1.0 } else { ratio(items, reach) };
-    if share < NEAR {
-        return None;
-    }
-    if bloom.growth == Some(Growth::Fixed) {
-        let least = reach.saturating_mul(2).max(with_headroom(items));
-        let larger = planned(bloom, row.rate?, least, settings)?;
-        let reason = reason::near_capacity(percent(share), grouped(reach));
-        return make_bloom(row, reason, &larger, settings);
-    }
-    let hit = ending_growth(row, bloom, reach, settings)?;
-    let end = if hit.len() == 1 { "ends" } else { "end" };
-    let names_end = format!("{} {end}", names(&hit));
-    let reason = reason::near_reach(percent(share), grouped(reach), names_end);
-    Some(Advice::raise(reason, &hit))
-}
-
-/// Warns of a cuckoo filter that does not grow, and will take no more items soon.
-fn nearly_full(row: &Row, filter: &Params, settings: Settings) -> Option<Advice> {
-    let (share, capacity) = (row.full()?, row.capacity?);
-    if share < NEAR {
-        return None;
-    }
-    let why = reason::near_slots(percent(share));
-    larger_cuckoo(row, filter, capacity.saturating_mul(2), &why, settings)
-}
-
-/// Warns of a cuckoo filter that has stacked half of the filters that it may, as a key does that nobody reserved. If each filter
-/// is larger than the one before, the last two matter.
-fn near_last_filter(row: &Row, filter: &Params, settings: Settings) -> Option<Advice> {
-    let expansion = u64::from(filter.expansion);
-    let (filters, most) = (row.filters?, settings.cuckoo_filters?);
-    let is_near = match expansion {
-        1 => filters.saturating_mul(2) >= most.max(4),
-        _ => filters > 1 && filters.saturating_add(1) >= most,
-    };
-    if !is_near {
-        return None;
-    }
-    let capacity = row.capacity?;
-    // The slots of all filters that it may have, which are equal; or those that it has after one more filter, without the first:
-    // for n filters of s to s·eⁿ⁻¹ slots, e·(s + … + s·eⁿ⁻¹) = s·e + … + s·eⁿ.
-    let slots = match expansion {
-        1 => capacity.div_ceil(filters).saturating_mul(most),
-        _ => capacity.saturating_mul(expansion),
-    };
-    let slots = slots.max(with_headroom(row.items?));
-    let why = reason::near_filters(counted(filters, "filter"), grouped(most));
-    larger_cuckoo(row, filter, slots, &why, settings)
-}
-
-/// Advises a cuckoo filter like this one, reserved for these slots or for the most that one can have.
-fn larger_cuckoo(
-    row: &Row,
-    filter: &Params,
-    slots: u64,
-    why: &str,
-    settings: Settings,
-) -> Option<Advice> {
-    let with = |capacity| {
-        Shape::new(&Params {
-            capacity,
-            ..*filter
-        })
-    };
-    let least = 2 * u64::from(filter.bucket_size);
-    let capacity = slots.clamp(least, ranges::CAPACITY_MAX);
-    let growing = Limits {
-        filters: settings.cuckoo_filters.unwrap_or(u64::MAX),
-        ..Limits::NONE
-    };
-    let reach = |capacity| with(capacity).map(|shape| shape.reach(&growing).0.slots);
-    let is_larger = reach(capacity) > reach(filter.capacity.min(ranges::CAPACITY_MAX));
-    let reason = if is_larger {
-        reason::larger(why)
-    } else {
-        reason::largest(why)
-    };
-    let made = with(capacity)?.plan(0, &Limits::NONE).ok()?;
-    let sizes = Sizes {
-        filter: made.slots,
-        object: stored(made.bytes),
-    };
-    let (size, moves, factor) = (filter.bucket_size, filter.max_iterations, filter.expansion);
-    // The settings may have other defaults than this filter.
-    let options = format!("BUCKETSIZE {size} MAXITERATIONS {moves} EXPANSION {factor}");
-    let command = format!("CF.RESERVE {} {capacity} {options}", new_key(row));
-    Some(Advice::make(reason, command, sizes, settings))
-}
-
-/// Warns of a value that grows and has nearly as many bytes as the limits allow.
-fn near_memory(row: &Row, settings: Settings) -> Option<Advice> {
-    let bytes = row.bytes?;
-    let object = settings.object_limit.filter(|limit| *limit > 0);
-    // A cuckoo filter consists of several filters, and other sketches of a single piece.
-    let filter = match row.details {
-        Details::Cuckoo(_) => None,
-        _ => settings.filter_limit,
-    };
-    let limits = [
-        filter.zip(Some(FILTER_MEMORY)),
-        object.zip(Some(OBJECT_MEMORY)),
-    ];
-    let limits = limits.into_iter().flatten();
-    let (limit, setting) = limits.min_by_key(|(limit, _)| *limit)?;
-    let share = ratio(bytes, limit);
-    (share >= NEAR).then(|| {
-        let reason = reason::near_memory(percent(share), setting, grouped(limit));
-        Advice::raise(reason, &[(setting, limit.saturating_mul(2))])
-    })
-}
-
-/// Warns of a filter with more false positives than requested.
-fn above_rate(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
-    let (requested, now) = (row.rate?, row.rate_now?);
-    let certain = if now >= ESTIMATED_WELL { 2.0 } else { 3.0 };
-    if now <= requested * certain {
-        return None;
-    }
-    let larger = planned(bloom, requested, with_headroom(row.items?), settings)?;
-    let reason = reason::above_rate(two_digits(now), requested);
-    make_bloom(row, reason, &larger, settings)
-}
-
-/// Advises a new filter for the items of a stack, if it is smaller or quicker.
-fn reserve_anew(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
-    let (filters, bytes, rate) = (row.filters?, row.bytes?, row.rate?);
-    if filters == 1 {
-        return None;
-    }
-    let capacity = with_headroom(row.items?);
-    let new = planned(bloom, rate, capacity, settings)?;
-    let (new_bytes, new_filters) = new.when_full().ok()?;
-    let saved = bytes.saturating_sub(new_bytes);
-    let smaller = saved >= WORTH_BYTES && ratio(saved, bytes) >= WORTH_SHARE;
-    let quicker = filters >= DEEP && new_filters < filters;
-    // A quicker filter must not be much larger.
-    let worth = smaller || quicker && new_bytes <= bytes.saturating_mul(2);
-    if !worth {
-        return None;
-    }
-    let reason = reason::stacked(
-        grouped(capacity),
-        grouped(new_bytes),
-        grouped(bytes),
-        counted(new_filters, "filter"),
-        grouped(filters),
-    );
-    make_bloom(row, reason, &new, settings)
-}
-
-/// Warns of a count-min sketch of 4 bytes a counter, whose counters may have reached their largest value.
-fn saturated(
-    row: &Row,
-    width: u64,
-    depth: u64,
-    size: CellSize,
-    settings: Settings,
-) -> Option<Advice> {
-    let (count, largest) = (row.items?, u64::from(u32::MAX));
-    if count <= largest {
-        return None;
-    }
-    let (new, option) = match size {
-        CellSize::Eight => ("one with 8 bytes a counter", " CELL_SIZE 8"),
-        _ => ("a new one", ""),
-    };
-    let reason = reason::saturated(grouped(largest), grouped(count), new);
-    let command = format!("CMS.INITBYDIM {} {width} {depth}{option}", new_key(row));
-    let counters = cms::Shape::new(width, depth, size)?.bytes()?;
-    let bytes = stored(counters.saturating_add(CountMin::BASE_BYTES));
-    let sizes = Sizes {
-        filter: bytes,
-        object: bytes,
-    };
-    Some(Advice::make(reason, command, sizes, settings))
-}
-
-/// Warns of a Top-K whose sketch is too narrow for the length of its list.
-fn narrow(row: &Row, list: &TopK, settings: Settings) -> Option<Advice> {
-    if !list.is_narrow() {
-        return None;
-    }
-    let wide = TopK {
-        width: TopK::advised_width(list.k),
-        ..list.clone()
-    };
-    let bytes = wide.when_full()?;
-    let reason = reason::narrow(
-        counted(list.width, "cell"),
-        grouped(list.k),
-        grouped(wide.width),
-        grouped(bytes),
-        grouped(list.when_full()?),
-    );
-    let sizes = Sizes {
-        filter: bytes,
-        object: bytes,
-    };
-    let command = wide.command(&new_key(row));
-    Some(Advice::make(reason, command, sizes, settings))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A piece of advice: what to do about a key, and the command.
+//! A piece of advice: what to do about a key, and the command; and what the advice on several families shares.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -8,8 +8,12 @@ use valkeybloom_near::slot_prefix;
 
 use super::reason;
 use crate::failure::word;
-use crate::held::limits::{Settings, Sizes};
+use crate::held::limits::{Limit, Settings, Sizes};
 use crate::held::row::Row;
+use crate::report::{grouped, ratio};
+
+/// A value is near its limit from this share on.
+const NEAR: f64 = 0.9;
 
 /// A piece of advice.
 pub struct Advice {
@@ -30,9 +34,9 @@ impl Advice {
     }
 
     /// Advises to raise limits to these values.
-    pub fn raise(reason: String, limits: &[(&str, u64)]) -> Self {
+    pub fn raise(reason: String, limits: &[Limit]) -> Self {
         let raised = limits.iter();
-        let raised = raised.map(|(name, bytes)| format!(" {name} {bytes}"));
+        let raised = raised.map(|limit| format!(" {} {}", limit.name, limit.bytes));
         Self::new(reason, format!("CONFIG SET{}", raised.collect::<String>()))
     }
 
@@ -60,9 +64,29 @@ impl Display for Advice {
 }
 
 /// Returns the names of limits as one text.
-pub fn names(limits: &[(&str, u64)]) -> String {
-    let names: Vec<&str> = limits.iter().map(|(name, _)| *name).collect();
+pub fn names(limits: &[Limit]) -> String {
+    let names: Vec<&str> = limits.iter().map(|limit| limit.name).collect();
     names.join(" and ")
+}
+
+/// Returns the share of a limit that is taken, if it is near.
+pub fn near(taken: u64, limit: u64) -> Option<String> {
+    let share = if limit == 0 { 1.0 } else { ratio(taken, limit) };
+    (share >= NEAR).then(|| format!("{:.1} %", share * 100.0))
+}
+
+/// Warns of a value that grows, and whose bytes are near a limit.
+pub fn near_memory(sizes: Option<Sizes>, settings: Settings) -> Option<Advice> {
+    let nearest = settings.nearest(sizes?)?;
+    let Limit { name, bytes } = nearest.limit;
+    let share = near(nearest.needed, bytes)?;
+    let reason = reason::near_memory(share, name, grouped(bytes));
+    Some(Advice::raise(reason, &[nearest.raised()]))
+}
+
+/// Returns the capacity to reserve for a number of items: half as many again.
+pub fn with_headroom(items: u64) -> u64 {
+    items.saturating_add(items / 2).max(1)
 }
 
 /// Returns a name for the successor of a key, in the same slot of a cluster, so that it can be renamed.

@@ -1,0 +1,85 @@
+//! Advice on cuckoo filters.
+
+use valkeybloom_planner::stored;
+use valkeybloom_sketches::cuckoo::{Limits, Params, Shape, ranges};
+
+use super::piece::{Advice, near, near_memory, new_key, with_headroom};
+use super::reason;
+use crate::held::limits::{Settings, Sizes};
+use crate::held::row::Row;
+use crate::report::{counted, grouped};
+
+/// Warns of a filter that will take no more items soon.
+pub fn advise(row: &Row, filter: &Params, settings: Settings) -> Vec<Advice> {
+    if filter.expansion == 0 {
+        return Vec::from_iter(nearly_full(row, filter, settings));
+    }
+    let sizes = row.bytes.map(|object| Sizes { filter: 0, object });
+    let raise = near_memory(sizes, settings);
+    let fill = near_last_filter(row, filter, settings);
+    fill.into_iter().chain(raise).collect()
+}
+
+/// Warns of a filter that does not grow, and will take no more items soon.
+fn nearly_full(row: &Row, filter: &Params, settings: Settings) -> Option<Advice> {
+    let capacity = row.capacity?;
+    let why = reason::near_slots(near(row.items?, capacity)?);
+    larger(row, filter, capacity.saturating_mul(2), &why, settings)
+}
+
+/// Warns of a filter that has stacked half of the filters that it may, as a key does that nobody reserved. If each filter
+/// is larger than the one before, the last two matter.
+fn near_last_filter(row: &Row, filter: &Params, settings: Settings) -> Option<Advice> {
+    let expansion = u64::from(filter.expansion);
+    let (filters, most) = (row.filters?, settings.cuckoo_filters?);
+    let is_near = match expansion {
+        1 => filters.saturating_mul(2) >= most.max(4),
+        _ => filters > 1 && filters.saturating_add(1) >= most,
+    };
+    if !is_near {
+        return None;
+    }
+    let capacity = row.capacity?;
+    // The slots of all filters that it may have, which are equal; or those that it has after one more filter, without the first:
+    // for n filters of s to s·eⁿ⁻¹ slots, e·(s + … + s·eⁿ⁻¹) = s·e + … + s·eⁿ.
+    let slots = match expansion {
+        1 => capacity.div_ceil(filters).saturating_mul(most),
+        _ => capacity.saturating_mul(expansion),
+    };
+    let slots = slots.max(with_headroom(row.items?));
+    let why = reason::near_filters(counted(filters, "filter"), grouped(most));
+    larger(row, filter, slots, &why, settings)
+}
+
+/// Advises a filter like this one, reserved for these slots or for the most that one can have.
+fn larger(row: &Row, filter: &Params, slots: u64, why: &str, settings: Settings) -> Option<Advice> {
+    let with = |capacity| {
+        Shape::new(&Params {
+            capacity,
+            ..*filter
+        })
+    };
+    let least = 2 * u64::from(filter.bucket_size);
+    let capacity = slots.clamp(least, ranges::CAPACITY_MAX);
+    let growing = Limits {
+        filters: settings.cuckoo_filters.unwrap_or(u64::MAX),
+        ..Limits::NONE
+    };
+    let reach = |capacity| with(capacity).map(|shape| shape.reach(&growing).0.slots);
+    let is_larger = reach(capacity) > reach(filter.capacity.min(ranges::CAPACITY_MAX));
+    let reason = if is_larger {
+        reason::larger(why)
+    } else {
+        reason::largest(why)
+    };
+    let made = with(capacity)?.plan(0, &Limits::NONE).ok()?;
+    let sizes = Sizes {
+        filter: made.slots,
+        object: stored(made.bytes),
+    };
+    let (size, moves, factor) = (filter.bucket_size, filter.max_iterations, filter.expansion);
+    // The settings may have other defaults than this filter.
+    let options = format!("BUCKETSIZE {size} MAXITERATIONS {moves} EXPANSION {factor}");
+    let command = format!("CF.RESERVE {} {capacity} {options}", new_key(row));
+    Some(Advice::make(reason, command, sizes, settings))
+}
