@@ -28,8 +28,8 @@ const TO_COUNTING: &str = "BF.RESERVE k 0.01 100 COUNTING";
 #[test]
 fn a_key_that_changes_its_type_arrives_with_the_new_type_or_not_at_all() {
     let makes = [
-        (MAKE_BLOOM, true, &["BF.INFO", "PEXPIRETIME", "DUMP"][..]),
-        (MAKE_CUCKOO, true, &["MEMORY", "PEXPIRETIME", "DUMP"]),
+        (MAKE_BLOOM, true, &["BF.INFO", "DUMP"][..]),
+        (MAKE_CUCKOO, true, &["MEMORY", "DUMP"]),
         (MAKE_BLOOM, false, &["BF.SCANDUMP"]),
     ];
     let makes = makes
@@ -125,6 +125,55 @@ fn a_temporary_key_that_is_gone_concerns_its_key_alone() {
             );
         }
         assert_eq!(far.cmd("DBSIZE"), int(if is_always { 0 } else { 2 }));
+    }
+}
+
+/// The time to live that the old value had would delete the new one at the target.
+#[test]
+fn a_key_that_is_made_again_has_the_time_to_live_of_its_new_value() {
+    for (first, by_dump) in [("DUMP", true), ("BF.SCANDUMP", false)] {
+        let [from, to] = [(); 2].map(|()| Server::start());
+        let (mut near, mut far) = (from.client(), to.client());
+        near.run(MAKE_BLOOM);
+        near.expect("PEXPIRE k 600000", int(1));
+        if !by_dump {
+            far.ok("ACL SETUSER default -restore");
+        }
+        let mut writer = from.client();
+        let way = Way::before(&from, first, 1, move || {
+            writer.expect("DEL k", int(1));
+            writer.run("BF.INSERT k CAPACITY 100 ITEMS new");
+        });
+        run(&["move", &way.url(), &url(&to)]).done();
+        far.expect("BF.EXISTS k new", int(1));
+        far.expect("PTTL k", int(-1));
+    }
+}
+
+/// RESTORE of such a value deletes the key, and so does an upload.
+#[test]
+fn a_value_whose_time_is_over_when_it_arrives_is_no_fault() {
+    for by_dump in [true, false] {
+        let [from, to] = [(); 2].map(|()| Server::start());
+        let (mut near, mut far) = (from.client(), to.client());
+        near.run(MAKE_BLOOM);
+        far.run("BF.INSERT k CAPACITY 50 ITEMS theirs");
+        if !by_dump {
+            far.ok("ACL SETUSER default -restore");
+        }
+        let mut writer = from.client();
+        let from = Way::before(&from, "PEXPIRETIME", 1, move || {
+            writer.expect("PEXPIRE k 1000", int(1));
+        });
+        let last = if by_dump { "RESTORE" } else { "PEXPIREAT" };
+        let at = Way::before(&to, last, 1, move || {
+            while near.cmd("EXISTS k") != int(0) {
+                std::thread::yield_now();
+            }
+        });
+        let run = run(&["move", &from.url(), &at.url(), "--replace", "--json"]);
+        assert_eq!(reported(&run), ["bloomfltr", "replaced", ""], "{}", run.err);
+        far.expect("DBSIZE", int(0));
     }
 }
 

@@ -21,27 +21,23 @@ const DUMP_BYTES: u64 = 16 << 20;
 
 const UNREADABLE: &str = "the target can't read it";
 
-/// The ways to try for a value, in this order.
-#[derive(Debug, PartialEq)]
-enum Ways {
-    /// DUMP and RESTORE alone.
+/// A way to copy a value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    /// DUMP and RESTORE.
     Dump,
-    /// DUMP and RESTORE, then BF.SCANDUMP and BF.LOADCHUNK.
-    DumpThenChunks,
-    /// BF.SCANDUMP and BF.LOADCHUNK, then DUMP and RESTORE.
-    ChunksThenDump,
+    /// BF.SCANDUMP and BF.LOADCHUNK.
+    Chunks,
 }
 
-impl Ways {
-    /// Returns the ways for a value of this type and size.
-    fn of(kind: &str, bytes: u64, target: Program) -> Self {
-        // valkey-bloom has no chunks.
-        let has_chunks = is_filter(kind) && target != Program::ValkeyBloom;
-        match (has_chunks, bytes <= DUMP_BYTES) {
-            (false, _) => Self::Dump,
-            (true, true) => Self::DumpThenChunks,
-            (true, false) => Self::ChunksThenDump,
-        }
+/// Returns the ways to try for a value of this type and size, in their order.
+fn ways(kind: &str, bytes: u64, target: Program) -> &'static [Way] {
+    // valkey-bloom has no chunks.
+    let has_chunks = is_filter(kind) && target != Program::ValkeyBloom;
+    match (has_chunks, bytes <= DUMP_BYTES) {
+        (false, _) => &[Way::Dump],
+        (true, true) => &[Way::Dump, Way::Chunks],
+        (true, false) => &[Way::Chunks, Way::Dump],
     }
 }
 
@@ -54,16 +50,6 @@ enum Attempt {
     TryAnotherWay(Stop),
 }
 
-impl Attempt {
-    /// Returns the bytes copied. If this way is closed, calls `another` with the reason.
-    fn or_else(self, another: impl FnOnce(Stop) -> Result<u64, Stop>) -> Result<u64, Stop> {
-        match self {
-            Self::Restored(bytes) => Ok(bytes),
-            Self::TryAnotherWay(reason) => another(reason),
-        }
-    }
-}
-
 /// Copies a value of this size, and calls `show` after each chunk with the bytes copied. Returns the bytes copied in all.
 ///
 /// # Errors
@@ -73,27 +59,26 @@ pub fn transfer(
     found: &Found,
     bytes: u64,
     replace: bool,
-    show: impl FnMut(u64),
+    mut show: impl FnMut(u64),
 ) -> Result<u64, Stop> {
-    let expiry = Expiry::of(&pair.source, &found.key);
     let transfer = Transfer {
         pair,
         found,
         bytes,
-        expires_ms: expiry.map_err(SideFault::Source)?.ms,
         replace,
     };
-    match Ways::of(&found.kind, bytes, pair.capabilities.program) {
-        Ways::Dump => transfer.by_dump()?.or_else(Err),
-        Ways::DumpThenChunks => transfer.by_dump()?.or_else(|dump| {
-            let attempt = transfer.by_chunks(show)?;
-            attempt.or_else(|chunks| Err(both_closed(dump, chunks)))
-        }),
-        Ways::ChunksThenDump => transfer.by_chunks(show)?.or_else(|chunks| {
-            let attempt = transfer.by_dump()?;
-            attempt.or_else(|dump| Err(both_closed(dump, chunks)))
-        }),
+    let mut closed = Vec::new();
+    for way in ways(&found.kind, bytes, pair.capabilities.program) {
+        let attempt = match way {
+            Way::Dump => transfer.by_dump()?,
+            Way::Chunks => transfer.by_chunks(&mut show)?,
+        };
+        match attempt {
+            Attempt::Restored(bytes) => return Ok(bytes),
+            Attempt::TryAnotherWay(reason) => closed.push((*way, reason)),
+        }
     }
+    Err(all_closed(closed))
 }
 
 /// A value to copy.
@@ -102,8 +87,6 @@ struct Transfer<'t> {
     found: &'t Found,
     /// The size of the value at the source.
     bytes: u64,
-    /// The time at which the key expires, if it does.
-    expires_ms: Option<u64>,
     /// Whether to replace a value of the target.
     replace: bool,
 }
@@ -124,7 +107,7 @@ impl Transfer<'_> {
             return Ok(Attempt::TryAnotherWay(Stop::Refused(obstacle)));
         }
         let mut restore = cmd("RESTORE");
-        restore.arg(key).arg(self.expires_ms.unwrap_or(0));
+        restore.arg(key).arg(self.expires_ms()?.unwrap_or(0));
         restore.arg(dump::for_any_server(&payload)).arg("ABSTTL");
         if self.replace {
             restore.arg("REPLACE");
@@ -182,12 +165,19 @@ impl Transfer<'_> {
         if upload.type_name().map_err(SideFault::Target)? != *kind {
             return Err(Stop::Changed);
         }
-        let expiry = (self.expires_ms).map_or(NewExpiry::Unchanged, NewExpiry::At);
+        let expiry = (self.expires_ms()?).map_or(NewExpiry::Unchanged, NewExpiry::At);
         match upload.finish(expiry, self.replace) {
             Ok(true) => Ok(Attempt::Restored(bytes)),
             Ok(false) => Err(Stop::Taken),
             Err(fault) => Err(changed_if(Error::STILL_LOADING, fault)),
         }
+    }
+
+    /// Returns the time at which the key expires, if it does. It is read after the value: a key that expired before and was made
+    /// again has the new one's time then, and is not deleted at the target.
+    fn expires_ms(&self) -> Result<Option<u64>, Stop> {
+        let expiry = Expiry::of(&self.pair.source, &self.found.key);
+        Ok(expiry.map_err(SideFault::Source)?.ms)
     }
 
     /// Reads a chunk of the filter with this id.
@@ -254,13 +244,19 @@ fn changed_if(error: Error, fault: Fault) -> Stop {
     }
 }
 
-/// Returns the reason to report if both ways are closed.
-fn both_closed(dump: Stop, chunks: Stop) -> Stop {
-    match chunks {
-        // A permission can be granted. A source that has no chunks can't get them.
-        Stop::Fault(SideFault::Source(fault)) if fault.means(Meaning::UnknownCommand) => dump,
-        chunks => chunks,
-    }
+/// Returns the reason to report if all ways are closed: that of chunks if there is one, because a permission can be granted. A
+/// source that has no chunks can't get them.
+fn all_closed(closed: Vec<(Way, Stop)>) -> Stop {
+    let rank = |(way, reason): &(Way, Stop)| match reason {
+        _ if *way == Way::Dump => 1,
+        Stop::Fault(SideFault::Source(fault)) if fault.means(Meaning::UnknownCommand) => 0,
+        _ => 2,
+    };
+    let (_, reason) = closed
+        .into_iter()
+        .max_by_key(rank)
+        .expect("one way at least");
+    reason
 }
 
 #[cfg(test)]
@@ -279,40 +275,34 @@ mod tests {
         Stop::Fault(SideFault::Target(refused(text)))
     }
 
+    /// Returns the reason to report if both ways are closed, which their order does not change.
+    fn reported(dump: impl Fn() -> Stop, chunks: impl Fn() -> Stop) -> Stop {
+        let ways = || vec![(Way::Dump, dump()), (Way::Chunks, chunks())];
+        let reason = all_closed(ways());
+        assert_eq!(all_closed(ways().into_iter().rev().collect()), reason);
+        reason
+    }
+
     #[test]
     fn large_filters_go_in_chunks_first_where_the_target_has_them() {
-        for (kind, bytes, target, ways) in [
-            ("bloomfltr", 0, Program::ThisModule, Ways::DumpThenChunks),
+        use Way::{Chunks, Dump};
+        let large = DUMP_BYTES + 1;
+        for (kind, bytes, target, expected) in [
+            ("bloomfltr", 0, Program::ThisModule, &[Dump, Chunks][..]),
             (
                 "MBbloom--",
                 DUMP_BYTES,
                 Program::RedisBloom,
-                Ways::DumpThenChunks,
+                &[Dump, Chunks],
             ),
-            (
-                "bloomfltr",
-                DUMP_BYTES + 1,
-                Program::ThisModule,
-                Ways::ChunksThenDump,
-            ),
-            ("bloomfltr", 0, Program::ValkeyBloom, Ways::Dump),
-            ("bloomfltr", u64::MAX, Program::ValkeyBloom, Ways::Dump),
-            ("MBbloomCF", 0, Program::ThisModule, Ways::Dump),
-            ("TopK-TYPE", u64::MAX, Program::RedisBloom, Ways::Dump),
+            ("bloomfltr", large, Program::ThisModule, &[Chunks, Dump]),
+            ("bloomfltr", 0, Program::ValkeyBloom, &[Dump]),
+            ("bloomfltr", u64::MAX, Program::ValkeyBloom, &[Dump]),
+            ("MBbloomCF", 0, Program::ThisModule, &[Dump]),
+            ("TopK-TYPE", u64::MAX, Program::RedisBloom, &[Dump]),
         ] {
-            assert_eq!(Ways::of(kind, bytes, target), ways, "{kind} {bytes}");
+            assert_eq!(ways(kind, bytes, target), expected, "{kind} {bytes}");
         }
-    }
-
-    #[test]
-    fn another_way_is_tried_only_if_the_first_is_closed() {
-        let closed = Attempt::TryAnotherWay(Stop::refused("closed"));
-        let found = closed.or_else(|reason| {
-            assert_eq!(reason, Stop::refused("closed"));
-            Ok(2)
-        });
-        assert_eq!(found, Ok(2));
-        assert_eq!(Attempt::Restored(1).or_else(Err), Ok(1));
     }
 
     #[test]
@@ -321,7 +311,7 @@ mod tests {
         let found = after_fault(Fault::TooLarge, SideFault::Source);
         assert_eq!(found, Ok(Attempt::TryAnotherWay(too_large())));
         let no_permission = || at_target("NOPERM no");
-        assert_eq!(both_closed(too_large(), no_permission()), no_permission());
+        assert_eq!(reported(too_large, no_permission), no_permission());
     }
 
     #[test]
@@ -371,10 +361,10 @@ mod tests {
     fn a_permission_that_chunks_need_is_reported_before_what_is_wrong_with_a_dump() {
         let dump = || Stop::refused(UNREADABLE);
         for at_side in [at_source as fn(&str) -> Stop, at_target] {
-            let reason = both_closed(dump(), at_side("NOPERM no"));
-            assert_eq!(reason, at_side("NOPERM no"));
+            let no_permission = || at_side("NOPERM no");
+            assert_eq!(reported(dump, no_permission), no_permission());
         }
-        let lacking = at_source("ERR unknown command 'BF.SCANDUMP'");
-        assert_eq!(both_closed(dump(), lacking), dump());
+        let lacking = || at_source("ERR unknown command 'BF.SCANDUMP'");
+        assert_eq!(reported(dump, lacking), dump());
     }
 }

@@ -42,7 +42,12 @@ else
     else
         redis.call(expire, unfinished, time)
     end
-    redis.call('RENAME', unfinished, key)
+    -- A time that is over has deleted it, so it would also end the value that is replaced.
+    if redis.call('TYPE', unfinished)['ok'] ~= 'none' then
+        redis.call('RENAME', unfinished, key)
+    elseif kind ~= 'none' then
+        redis.call('UNLINK', key)
+    end
 end
 -- A user who may not call SET has no mark. Nothing may fail any more: the value is in place.
 if redis.pcall('SET', unfinished, '', 'PX', lease)['err'] then
