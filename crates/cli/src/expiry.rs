@@ -8,7 +8,6 @@ use valkeybloom_protocol::error::Error;
 
 use super::failure::{Fault, Meaning};
 use super::server::Server;
-use super::upload::ms;
 
 /// The error of a time from PTTL, besides the length of the call. PTTL counts from a moment between the command and its
 /// reply, on the server's clock. The run that set the time at the target may have read it by PTTL as well.
@@ -19,13 +18,15 @@ const SLACK: Duration = Duration::from_secs(1);
 pub struct Expiry {
     /// In milliseconds since the epoch; `None` for a key without a time to live.
     pub ms: Option<u64>,
-    /// The largest possible error: 0 for a time from PEXPIRETIME.
+    /// The largest possible error: 0 for a time from PEXPIRETIME. It does not include what the clocks of a cluster's nodes differ,
+    /// or that of this machine where the user may not call TIME.
     slack: Duration,
 }
 
 /// Returns the time of this machine, in milliseconds since the epoch.
 fn local_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, ms)
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
 }
 
 impl Expiry {
@@ -53,22 +54,23 @@ impl Expiry {
         let forbids_calls =
             |time: &Result<_, Fault>| time.as_ref().is_err_and(Fault::forbids_calls);
         if !times.iter().any(forbids_calls) {
-            let read = |time: Result<i64, Fault>| Self::read(time?, 0, Duration::ZERO);
-            return times.into_iter().map(read).collect();
+            let exact = |time: Result<i64, Fault>| Self::read(time?, 0, Duration::ZERO);
+            return times.into_iter().map(exact).collect();
         }
-        // The server is Redis 6.2 or older, or the user may not call PEXPIRETIME.
+        // The server is Redis 6.2 or older, or the user may not call PEXPIRETIME for all keys.
         let start = Instant::now();
         let left = call("PTTL");
         // The user may not be allowed to call TIME.
         let now = time().unwrap_or_else(|_| local_ms());
         let slack = SLACK + start.elapsed();
         let read = |(time, left): (Result<i64, Fault>, Result<i64, Fault>)| match (time, left) {
+            (Ok(time), _) => Self::read(time, 0, Duration::ZERO),
             (Err(first), Err(second))
                 if first.means(Meaning::NoPermission) && second.forbids_calls() =>
             {
                 Err(first)
             }
-            (_, left) => Self::read(left?, now, slack),
+            (Err(_), left) => Self::read(left?, now, slack),
         };
         times.into_iter().zip(left).map(read).collect()
     }
@@ -113,6 +115,8 @@ impl Expiry {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
 
     #[test]
@@ -139,5 +143,58 @@ mod tests {
         ] {
             assert_eq!(source.difference(&target).as_deref(), difference);
         }
+    }
+
+    #[test]
+    fn a_time_is_exact_where_the_user_may_read_it() {
+        let refused = |text: &str| Fault::Refused(text.to_owned());
+        let (no_permission, unknown) = ("NOPERM no", "ERR unknown command 'PEXPIRETIME'");
+        let after = |ms| Ok((Some(ms), false));
+        for (exact, left, expected) in [
+            (Ok(5000), Ok(1), Ok((Some(5000), true))),
+            (Ok(-1), Ok(1), Ok((None, true))),
+            (Ok(-2), Ok(1), Err(Error::NOT_FOUND.into())),
+            (Err(refused(unknown)), Ok(1), after(1_000_001)),
+            (Err(refused(no_permission)), Ok(0), after(1_000_000)),
+            (Err(refused(no_permission)), Ok(-1), Ok((None, false))),
+            (
+                Err(refused(no_permission)),
+                Ok(-2),
+                Err(Error::NOT_FOUND.into()),
+            ),
+            // The command to permit is the better one.
+            (
+                Err(refused(no_permission)),
+                Err(refused("NOPERM PTTL")),
+                Err(refused(no_permission)),
+            ),
+            (
+                Err(refused(unknown)),
+                Err(refused("NOPERM PTTL")),
+                Err(refused("NOPERM PTTL")),
+            ),
+        ] {
+            // PEXPIRETIME is refused for the other key.
+            let replies = [
+                RefCell::new(vec![exact, Err(refused(unknown))]),
+                RefCell::new(vec![left, Ok(1)]),
+            ];
+            let call = |command: &str| replies[usize::from(command == "PTTL")].take();
+            let read = Expiry::read_all(call, || Ok(1_000_000)).swap_remove(0);
+            let read = read.map(|time| (time.ms, time.slack.is_zero()));
+            assert_eq!(read, expected);
+        }
+    }
+
+    #[test]
+    fn the_clock_is_not_asked_if_all_times_are_exact() {
+        let call = |command: &str| {
+            assert_eq!(command, "PEXPIRETIME");
+            vec![Ok(5000), Ok(-1)]
+        };
+        let time = || panic!("the clock is asked");
+        let read = Expiry::read_all(call, time).into_iter();
+        let read: Vec<_> = read.map(|time| time.map(|time| time.exact_ms())).collect();
+        assert_eq!(read, [Ok(Some(5000)), Ok(None)]);
     }
 }

@@ -39,9 +39,10 @@ impl<'s> Upload<'s> {
         {
             return Err(fault);
         }
+        let number = getrandom::u64().expect("the system has random numbers");
         let mut upload = Self {
             server,
-            own: conversation::Upload::new(b"", key, random()),
+            own: conversation::Upload::new(b"", key, number),
             is_chunked: create[0] == BF_LOADCHUNK.as_bytes(),
         };
         let begin = command(upload.own.begin(create, now()));
@@ -145,21 +146,8 @@ fn command(words: Words<'_>) -> Cmd {
     command
 }
 
-/// Returns a number that hardly ever another run has.
-///
-/// # Panics
-/// The system has no random numbers.
-pub fn random() -> u64 {
-    getrandom::u64().expect("the system has random numbers")
-}
-
 /// Returns the time since the first call.
 fn now() -> Duration {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     START.elapsed()
-}
-
-/// Returns a duration in milliseconds.
-pub fn ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -23,7 +23,6 @@ use super::lines::Input;
 use super::progress::Show;
 use super::report::{counted, warn};
 use super::server::Server;
-use super::upload::random;
 
 pub use self::state::Reason;
 pub use self::status::Sending;
@@ -67,17 +66,20 @@ impl RunReceipts {
         identity: Option<Vec<u8>>,
         sending: Sending,
     ) -> Self {
-        let (state, number) = match identity {
+        let (state, number) = if let Some(mut identity) = identity {
             // With another number of shards, each has other items.
-            Some(mut identity) => {
-                identity.extend((keys.len() as u64).to_le_bytes());
-                // Hashes of this seed never change.
-                let (number, _) = Seed::FIXED.probe(&identity).hashes();
-                (State::Continues(0), number)
-            }
+            identity.extend((keys.len() as u64).to_le_bytes());
+            // Hashes of this seed never change.
+            let (number, _) = Seed::FIXED.probe(&identity).hashes();
+            (State::Continues(0), number)
+        } else {
             // If a command for one of several keys is refused, those for the others are done nevertheless.
-            None if keys.len() > 1 => (State::Pipe(Piped::Unknown), random()),
-            None => (State::Pipe(Piped::Nothing), random()),
+            let piped = match keys {
+                [_] => Piped::Nothing,
+                _ => Piped::Unknown,
+            };
+            let number = getrandom::u64().expect("the system has random numbers");
+            (State::Pipe(piped), number)
         };
         let suffix = format!("{subcommand}-{number:016x}");
         let receipts = keys.iter();

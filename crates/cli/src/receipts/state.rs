@@ -70,13 +70,21 @@ impl State {
     /// Takes back items that the receipt of a key no longer has: it has the first `to` items of the key. With none, it is gone.
     pub fn forget(&mut self, to: u64, is_in_order: bool) {
         match self {
-            Self::Continues(done) if to == 0 => *self = Self::Lost(*done),
-            Self::Begun if to == 0 => *self = Self::Lost(0),
-            Self::Begun | Self::Restarts | Self::Discarded(_) => {}
-            _ if to == 0 => {}
+            Self::Restarts | Self::Discarded(_) => {}
+            _ if to == 0 => self.lose_receipt(),
+            Self::Begun => {}
             Self::Continues(done) | Self::Lost(done) => *done = to.min(*done),
             Self::Pipe(Piped::First(done)) if is_in_order => *done = to.min(*done),
             Self::Pipe(done) => *done = Piped::Unknown,
+        }
+    }
+
+    /// Notes that a receipt is gone. What is done of a pipe stays known.
+    fn lose_receipt(&mut self) {
+        match self {
+            Self::Continues(done) => *self = Self::Lost(*done),
+            Self::Begun => *self = Self::Lost(0),
+            _ => {}
         }
     }
 
