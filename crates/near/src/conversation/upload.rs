@@ -195,4 +195,73 @@ mod tests {
             assert_eq!(slot(upload.temporary()), slot(key.as_bytes()), "{key}");
         }
     }
+
+    /// Returns the words of a command as texts, with the name of a script in its place.
+    fn shown(words: Words<'_>) -> String {
+        let shown = words.into_iter().map(|word| {
+            let text = String::from_utf8_lossy(&word).into_owned();
+            match &text[..] {
+                BEGIN => "begin.lua".to_owned(),
+                FINISH => "finish.lua".to_owned(),
+                "" => "''".to_owned(),
+                _ => text,
+            }
+        });
+        shown.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn each_step_has_its_words() {
+        let mut upload = Upload::new(b"", b"{k}", 42);
+        let temporary = "{k}:valkeybloom-unfinished-000000000000002a";
+        let check = |found: Words<'_>, expected: &str| {
+            assert_eq!(shown(found), expected.replace("TEMPORARY", temporary));
+        };
+        let create = [&b"CMS.INITBYDIM"[..], b"9", b"2"];
+        check(
+            upload.begin(&create, Duration::ZERO),
+            "EVAL begin.lua 1 TEMPORARY 300000 CMS.INITBYDIM 9 2",
+        );
+        check(upload.restore(b"bytes"), "RESTORE TEMPORARY 300000 bytes");
+        check(
+            upload.load("BF.LOADCHUNK", 7, b"bytes"),
+            "BF.LOADCHUNK TEMPORARY 7 bytes",
+        );
+        check(upload.renew(Duration::ZERO), "PEXPIRE TEMPORARY 300000");
+        check(upload.unlink(), "UNLINK TEMPORARY");
+    }
+
+    #[test]
+    fn the_last_step_says_what_may_be_replaced_and_when_it_expires() {
+        let upload = Upload::new(b"", b"{k}", 42);
+        let all = "bloomfltr MBbloom-- bloomfltx MBbloomCF CMSk-TYPE TopK-TYPE TDIS-TYPE";
+        for (how, expiry, words, types) in [
+            (Finish::Keep, NewExpiry::Unchanged, "'' '' ''", ""),
+            (Finish::Keep, NewExpiry::At(5), "'' PEXPIREAT 5", ""),
+            (Finish::Replace, NewExpiry::After(5), "'' PEXPIRE 5", all),
+            (
+                Finish::Merge("CMS.MERGE"),
+                NewExpiry::Unchanged,
+                "CMS.MERGE '' ''",
+                "",
+            ),
+        ] {
+            let found = shown(upload.finish(how, expiry));
+            let keys = "{k}:valkeybloom-unfinished-000000000000002a {k}";
+            let expected = format!("EVAL finish.lua 2 {keys} 300000 {words} {types}");
+            assert_eq!(found, expected.trim_end());
+        }
+    }
+
+    #[test]
+    fn a_time_to_live_is_renewed_after_a_tenth_of_it() {
+        let mut upload = Upload::new(b"", b"k", 42);
+        let at = Duration::from_secs;
+        upload.begin(&[], at(100));
+        assert!(!upload.is_due(at(130)) && upload.is_due(at(131)));
+        upload.renew(at(131));
+        assert!(!upload.is_due(at(161)) && upload.is_due(at(162)));
+        // Clocks of several threads may be read out of order.
+        assert!(!upload.is_due(at(0)));
+    }
 }
