@@ -35,7 +35,7 @@ pub enum Failure<E> {
     Exists,
     /// Objects of this family can't be merged.
     NotMergeable,
-    /// The server's value can't be decoded, or there is no memory for it.
+    /// The server's value can't be decoded, or there is no memory for the bytes of an object.
     Undecodable(DecodeError),
     /// The reply is not one of the command.
     Unexpected,

@@ -1,4 +1,11 @@
 //! Stores an object: a filter in chunks, any other by RESTORE.
+//!
+//! ```text
+//!   Look → Begin → Chunk … → Finish → Unlink
+//! ```
+//!
+//! Any other object than a filter has no chunks, and a merge does not look, because it expects a value. After a failure, the
+//! temporary key is deleted.
 
 use std::time::Duration;
 
@@ -48,13 +55,19 @@ enum Phase<E> {
     Look,
     /// The first chunk, or all.
     Begin(Vec<u8>),
-    /// A chunk that ends at the cursor.
-    Chunk(u64, Vec<u8>),
+    /// A chunk, by the command that loads it. It ends at the cursor.
+    Chunk(&'static str, u64, Vec<u8>),
+    /// Gives the value its name.
     Finish,
+    /// Deletes the temporary key, or its mark. This is the end.
     Unlink(Result<(), Failure<E>>),
 }
 
 impl<E> Store<E> {
+    /// Begins to store an object.
+    ///
+    /// # Errors
+    /// Objects of its family can't be merged, or there is no memory for its bytes.
     pub fn new(upload: Upload, sketch: Sketch, options: Options) -> Result<Self, Failure<E>> {
         let finish = match (options.existing, &sketch) {
             (Existing::Keep, _) => Finish::Keep,
@@ -87,6 +100,7 @@ impl<E> Store<E> {
         }
     }
 
+    /// Goes on with the first bytes.
     fn begin(&mut self) -> Result<(), DecodeError> {
         let first = match self.load() {
             Some(_) => chunk_after(&self.sketch, 0).map(|(_, header)| header),
@@ -96,6 +110,7 @@ impl<E> Store<E> {
         Ok(())
     }
 
+    /// Returns the command to send next.
     pub fn next(&mut self, now: Duration) -> Words<'_> {
         let was_renewed = std::mem::take(&mut self.is_renewing);
         let load = self.load();
@@ -105,12 +120,12 @@ impl<E> Store<E> {
                 Some(load) => self.upload.begin(&[load.as_bytes(), b"1", first], now),
                 None => self.upload.restore(first),
             },
-            Phase::Chunk(cursor, chunk) => {
+            Phase::Chunk(load, cursor, chunk) => {
                 if !was_renewed && self.upload.is_due(now) {
                     self.is_renewing = true;
                     return self.upload.renew(now);
                 }
-                self.upload.load(load.unwrap_or_default(), *cursor, chunk)
+                self.upload.load(load, *cursor, chunk)
             }
             Phase::Finish => {
                 let ttl = self.options.ttl_ms;
@@ -121,12 +136,14 @@ impl<E> Store<E> {
         }
     }
 
+    /// Takes what became of the command. Returns the end after the last one.
     pub fn take(&mut self, reply: Reply<'_, E>) -> Option<End<E>> {
         let reply = match reply {
             Reply::Came(reply) => reply,
             Reply::Failed { error, refusal } => return self.fail(error, refusal),
         };
         if self.is_renewing {
+            // The next chunk shows whether the temporary key is gone.
             return None;
         }
         let next = match (std::mem::replace(&mut self.phase, Phase::Finish), reply) {
@@ -134,9 +151,11 @@ impl<E> Store<E> {
                 Ok(()) => self.begin(),
                 Err(failure) => return Some(Err(failure)),
             },
-            (Phase::Begin(_), _) if self.load().is_some() => self.chunk(1),
-            (Phase::Begin(_), _) => Ok(()),
-            (Phase::Chunk(cursor, _), _) => self.chunk(cursor),
+            (Phase::Begin(_), _) => match self.load() {
+                Some(load) => self.chunk(load, 1),
+                None => Ok(()),
+            },
+            (Phase::Chunk(load, cursor, _), _) => self.chunk(load, cursor),
             (Phase::Finish, &[kind]) => {
                 self.phase = Phase::Unlink(self.require_free(kind));
                 Ok(())
@@ -151,11 +170,11 @@ impl<E> Store<E> {
     }
 
     /// Goes on with the chunk after a cursor, or finishes.
-    fn chunk(&mut self, cursor: u64) -> Result<(), DecodeError> {
+    fn chunk(&mut self, load: &'static str, cursor: u64) -> Result<(), DecodeError> {
         let (next, chunk) = chunk_after(&self.sketch, cursor).ok_or(DecodeError::NoMemory)?;
         self.phase = match next {
             0 => Phase::Finish,
-            _ => Phase::Chunk(next, chunk),
+            _ => Phase::Chunk(load, next, chunk),
         };
         Ok(())
     }
@@ -171,11 +190,12 @@ impl<E> Store<E> {
         }
     }
 
+    /// Takes a failure. Returns the end if nothing is left to delete.
     fn fail(&mut self, error: E, refusal: Option<&str>) -> Option<End<E>> {
         let is_there = refusal.is_some_and(|text| text.starts_with("BUSYKEY"));
         let is_first = matches!(self.phase, Phase::Begin(_));
-        if is_first && is_there {
-            // The reply to an earlier RESTORE was lost.
+        // The reply to an earlier RESTORE was lost.
+        if is_first && is_there && self.load().is_none() {
             self.phase = Phase::Finish;
             return None;
         }
@@ -214,6 +234,9 @@ const ADVICE: [(&str, &str); 6] = [
     ),
 ];
 
+/// The text of finish.lua without its code.
+const GONE: &str = "the temporary key is gone: it expired, or was deleted or evicted";
+
 const LOAD: &str = "load the module valkeybloom into the server";
 
 /// Returns the text of a refusal with what to do about it.
@@ -223,10 +246,177 @@ fn explained(text: &str, is_first: bool) -> String {
     let mut advice = ADVICE.into_iter().filter(|(part, _)| lower.contains(part));
     let advice = match advice.next() {
         Some((_, advice)) => advice,
-        None if is_first && lower.contains("received bad data") => {
+        None if lower.contains("received bad data") && is_first => {
             "its module can't read this filter: load valkeybloom, or a newer release of it"
         }
+        // The server's answer to a chunk of a key that is not there, too.
+        None if lower.contains("received bad data") => return GONE.to_owned(),
         None => return text.trim_end_matches('.').to_owned(),
     };
     format!("{}: {advice}", text.trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use valkeybloom_sketches::bloom::{Growth, Kind, Limits, Object, Params, Shape, Tightening};
+    use valkeybloom_sketches::cms::{self, CellSize, CountMin};
+    use valkeybloom_sketches::{Fraction, Seed};
+
+    use super::super::upload::name_of;
+    use super::*;
+
+    /// A filter with one chunk after its header.
+    fn bloom() -> Sketch {
+        let params = Params {
+            capacity: 100,
+            error_rate: Fraction::new(0.01).expect("a rate"),
+            tightening: Tightening::HALF,
+            growth: Growth::Fixed,
+        };
+        let kind = Kind::Plain;
+        let made = Object::new(&Shape { params, kind }, Seed::FIXED, Limits::NONE);
+        Sketch::Bloom(made.expect("a filter"))
+    }
+
+    fn counts() -> Sketch {
+        let shape = cms::Shape::new(9, 2, CellSize::Four).expect("a shape");
+        Sketch::CountMin(CountMin::new(shape, u64::MAX).expect("a sketch"))
+    }
+
+    fn store(sketch: Sketch, existing: Existing) -> Store<()> {
+        let options = Options {
+            existing,
+            ttl_ms: None,
+        };
+        let upload = Upload::new(b"", b"k", 42);
+        Store::new(upload, sketch, options).expect("it can be stored")
+    }
+
+    /// Takes a reply: a word, the text of a refusal after "!", or "lost".
+    fn take(store: &mut Store<()>, reply: &str) -> Option<End<()>> {
+        let failed = |refusal| Reply::Failed { error: (), refusal };
+        let came = [reply.as_bytes()];
+        store.take(match reply.strip_prefix('!') {
+            Some(text) => failed(Some(text)),
+            None if reply == "lost" => failed(None),
+            None => Reply::Came(&came),
+        })
+    }
+
+    fn shown(end: End<()>) -> String {
+        match end {
+            Ok(_) => "stored".to_owned(),
+            Err(Failure::Exists) => "exists".to_owned(),
+            Err(Failure::NoSketch(kind)) => format!("no sketch: {kind}"),
+            Err(Failure::Client(())) => "lost".to_owned(),
+            Err(Failure::Refused { text, .. }) => text,
+            Err(failure) => format!("{failure:?}"),
+        }
+    }
+
+    #[test]
+    fn each_reply_leads_to_the_next_command() {
+        use Existing::{Keep, Merge, Replace};
+        for (make, existing, said, end) in [
+            (
+                bloom as fn() -> Sketch,
+                Keep,
+                "TYPE none, begin.lua 1, BF.LOADCHUNK OK, finish.lua none, UNLINK 1",
+                "stored",
+            ),
+            (
+                counts,
+                Keep,
+                "TYPE none, RESTORE OK, finish.lua none, UNLINK 0",
+                "stored",
+            ),
+            // The reply to an earlier RESTORE was lost.
+            (
+                counts,
+                Keep,
+                "TYPE none, RESTORE !BUSYKEY Target key name already exists., finish.lua none, UNLINK 1",
+                "stored",
+            ),
+            (bloom, Keep, "TYPE bloomfltr", "exists"),
+            (bloom, Replace, "TYPE string", "no sketch: string"),
+            (
+                counts,
+                Replace,
+                "TYPE bloomfltr, RESTORE OK, finish.lua none, UNLINK 1",
+                "stored",
+            ),
+            // Another client was faster.
+            (
+                counts,
+                Keep,
+                "TYPE none, RESTORE OK, finish.lua CMSk-TYPE, UNLINK 1",
+                "exists",
+            ),
+            (
+                counts,
+                Merge,
+                "RESTORE OK, finish.lua none, UNLINK 1",
+                "stored",
+            ),
+            (
+                bloom,
+                Keep,
+                "TYPE none, begin.lua !ERR unknown command 'bf.loadchunk', UNLINK 0",
+                "ERR unknown command 'bf.loadchunk': load the module valkeybloom into the server",
+            ),
+            (
+                bloom,
+                Keep,
+                "TYPE none, begin.lua !ERR received bad data, UNLINK 0",
+                "ERR received bad data: its module can't read this filter: load valkeybloom, or a newer release of it",
+            ),
+            (
+                bloom,
+                Keep,
+                "TYPE none, begin.lua 1, BF.LOADCHUNK !ERR received bad data, UNLINK 0",
+                GONE,
+            ),
+            (
+                bloom,
+                Keep,
+                "TYPE none, begin.lua 1, BF.LOADCHUNK lost, UNLINK lost",
+                "lost",
+            ),
+            (bloom, Keep, "TYPE lost", "lost"),
+            // It is in place, whatever becomes of its mark.
+            (
+                counts,
+                Keep,
+                "TYPE none, RESTORE OK, finish.lua none, UNLINK !NOPERM no",
+                "stored",
+            ),
+        ] {
+            let mut store = store(make(), existing);
+            let mut ended = None;
+            for step in said.split(", ") {
+                assert!(ended.is_none(), "{said}");
+                let (command, reply) = step.split_once(' ').expect("a command and its reply");
+                assert_eq!(name_of(&store.next(Duration::ZERO)), command, "{said}");
+                ended = take(&mut store, reply);
+            }
+            assert_eq!(ended.map(shown).as_deref(), Some(end), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_lease_is_renewed_once_before_a_chunk() {
+        let mut store = store(bloom(), Existing::Keep);
+        let minutes = |count: u64| Duration::from_secs(60 * count);
+        for (now, command, reply) in [
+            (0, "TYPE", "none"),
+            (0, "begin.lua", "1"),
+            // However long a renewal takes, the chunk follows.
+            (1, "PEXPIRE", "1"),
+            (9, "BF.LOADCHUNK", "OK"),
+            (9, "finish.lua", "none"),
+        ] {
+            assert_eq!(name_of(&store.next(minutes(now))), command);
+            assert!(take(&mut store, reply).is_none());
+        }
+    }
 }

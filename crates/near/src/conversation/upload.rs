@@ -157,6 +157,22 @@ pub fn is_temporary(key: &[u8]) -> bool {
     key.windows(MARK.len()).any(|part| part == MARK.as_bytes())
 }
 
+/// Returns the name of a script.
+#[cfg(test)]
+fn script(word: &[u8]) -> Option<Cow<'_, str>> {
+    match word {
+        _ if word == BEGIN.as_bytes() => Some("begin.lua".into()),
+        _ if word == FINISH.as_bytes() => Some("finish.lua".into()),
+        _ => None,
+    }
+}
+
+/// Returns the name of a command, or of the script that it runs.
+#[cfg(test)]
+pub fn name_of<'w>(words: &'w [Cow<'_, [u8]>]) -> Cow<'w, str> {
+    script(&words[1]).unwrap_or_else(|| String::from_utf8_lossy(&words[0]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,16 +212,11 @@ mod tests {
         }
     }
 
-    /// Returns the words of a command as texts, with the name of a script in its place.
-    fn shown(words: Words<'_>) -> String {
-        let shown = words.into_iter().map(|word| {
-            let text = String::from_utf8_lossy(&word).into_owned();
-            match &text[..] {
-                BEGIN => "begin.lua".to_owned(),
-                FINISH => "finish.lua".to_owned(),
-                "" => "''".to_owned(),
-                _ => text,
-            }
+    /// Returns the words of a command as texts, with the names of scripts in their places.
+    fn shown(words: &Words<'_>) -> String {
+        let shown = words.iter().map(|word| match &**word {
+            b"" => "''".into(),
+            word => script(word).unwrap_or_else(|| String::from_utf8_lossy(word)),
         });
         shown.collect::<Vec<_>>().join(" ")
     }
@@ -214,21 +225,21 @@ mod tests {
     fn each_step_has_its_words() {
         let mut upload = Upload::new(b"", b"{k}", 42);
         let temporary = "{k}:valkeybloom-unfinished-000000000000002a";
-        let check = |found: Words<'_>, expected: &str| {
+        let check = |found: &Words<'_>, expected: &str| {
             assert_eq!(shown(found), expected.replace("TEMPORARY", temporary));
         };
         let create = [&b"CMS.INITBYDIM"[..], b"9", b"2"];
         check(
-            upload.begin(&create, Duration::ZERO),
+            &upload.begin(&create, Duration::ZERO),
             "EVAL begin.lua 1 TEMPORARY 300000 CMS.INITBYDIM 9 2",
         );
-        check(upload.restore(b"bytes"), "RESTORE TEMPORARY 300000 bytes");
+        check(&upload.restore(b"bytes"), "RESTORE TEMPORARY 300000 bytes");
         check(
-            upload.load("BF.LOADCHUNK", 7, b"bytes"),
+            &upload.load("BF.LOADCHUNK", 7, b"bytes"),
             "BF.LOADCHUNK TEMPORARY 7 bytes",
         );
-        check(upload.renew(Duration::ZERO), "PEXPIRE TEMPORARY 300000");
-        check(upload.unlink(), "UNLINK TEMPORARY");
+        check(&upload.renew(Duration::ZERO), "PEXPIRE TEMPORARY 300000");
+        check(&upload.unlink(), "UNLINK TEMPORARY");
     }
 
     #[test]
@@ -246,7 +257,7 @@ mod tests {
                 "",
             ),
         ] {
-            let found = shown(upload.finish(how, expiry));
+            let found = shown(&upload.finish(how, expiry));
             let keys = "{k}:valkeybloom-unfinished-000000000000002a {k}";
             let expected = format!("EVAL finish.lua 2 {keys} 300000 {words} {types}");
             assert_eq!(found, expected.trim_end());
