@@ -34,7 +34,7 @@ mod state;
 mod suspects;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
@@ -104,6 +104,16 @@ pub struct Unique {
     threads: Option<u16>,
 }
 
+/// What decides which records are printed.
+enum Decider<'u> {
+    /// The suspects of a first pass.
+    TwoPasses,
+    /// A filter in memory.
+    OnePass,
+    /// The filter of a key.
+    Server { url: &'u str, key: &'u str },
+}
+
 /// What the decisions were based on.
 enum Basis {
     /// This number of suspects.
@@ -138,7 +148,8 @@ impl Unique {
     fn run_passes(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
         let start = Instant::now();
         let input = self.records.after(&self.known)?;
-        self.require_suited(&input)?;
+        let decider = self.decider(&input);
+        self.require_suited(&decider, &input)?;
         let selection = match (self.duplicates, self.count) {
             (true, _) => Selection::Dropped,
             (false, true) => Selection::Counts,
@@ -147,49 +158,66 @@ impl Unique {
         let mut printer = Printer::new(self.output(&input)?, selection, self.known.len());
         let passes = Passes::new(&input, self.threads, show);
         let rate = self.rate.unwrap_or(DEFAULT_RATE);
-        let basis = if let (Some(url), Some(key)) = (&self.to, &self.key) {
-            let server = &Server::connect(url, tls)?;
-            let filter = SharedFilter { server, key, rate };
-            Basis::Rate(filter.print_new(&passes, self.state(&input)?, &mut printer)?)
-        } else if self.one_pass || input.unrepeatable().is_some() {
-            printer.output.require_none()?;
-            passes.print_once(OnePass::new(rate)?, &mut printer)?;
-            Basis::Rate(rate.get())
-        } else {
-            self.in_two_passes(&passes, &mut printer)?
+        let basis = match decider {
+            Decider::TwoPasses => self.in_two_passes(&passes, &mut printer)?,
+            Decider::OnePass => {
+                printer.output.require_none()?;
+                passes.print_once(OnePass::new(rate)?, &mut printer)?;
+                Basis::Rate(rate.get())
+            }
+            Decider::Server { url, key } => {
+                let server = &Server::connect(url, tls)?;
+                let filter = SharedFilter { server, key, rate };
+                Basis::Rate(filter.print_new(&passes, self.state(&input)?, &mut printer)?)
+            }
         };
         let report = report(&printer.figures, &basis, start);
         print_report(report, show, json, self.prints())
     }
 
+    /// Returns what decides which records are printed.
+    fn decider(&self, input: &Input) -> Decider<'_> {
+        match (&self.to, &self.key) {
+            (Some(url), Some(key)) => Decider::Server { url, key },
+            _ if self.one_pass || input.unrepeatable().is_some() => Decider::OnePass,
+            _ => Decider::TwoPasses,
+        }
+    }
+
     /// Requires that the options suit one another, and the files.
-    fn require_suited(&self, input: &Input) -> Result<()> {
-        let Some(file) = input.unrepeatable() else {
-            return match self.to {
-                Some(_) if self.out.is_none() => Err(Failure::usage(
-                    "--to needs --out for files, so that a run that was killed can go on",
-                )),
-                None if self.rate.is_some() && !self.one_pass => Err(Failure::usage(
-                    "--rate is that of a filter that decides: add --one-pass or --to",
-                )),
-                _ => Ok(()),
-            };
+    fn require_suited(&self, decider: &Decider<'_>, input: &Input) -> Result<()> {
+        let only_once = |file: &Path, advice| {
+            let text = format!("{} can be read only once{advice}", file.display());
+            Err(Failure::usage(text))
         };
-        let advice = match self.to {
-            Some(_) if self.out.is_some() || self.state.is_some() => {
-                ", so its run can't go on: omit --out and --state"
+        let (has_out, has_state) = (self.out.is_some(), self.state.is_some());
+        let is_standard = |file: &PathBuf| file.as_os_str() == "-";
+        match (decider, input.unrepeatable()) {
+            (Decider::Server { .. }, Some(file)) if has_out || has_state => {
+                only_once(file, ", so its run can't go on: omit --out and --state")
             }
-            Some(_) => return Ok(()),
-            None if self.one_pass => return Ok(()),
-            None if self.count || self.state.is_some() => {
-                ", and --count and --state read it twice: write it to a file first"
+            (Decider::Server { .. }, None) if input.files().iter().any(is_standard) => {
+                Err(Failure::usage(
+                    "the standard input is a file: name it and add --out, so that a run that was killed can go on, or pass it \
+                     through a pipe",
+                ))
             }
-            // The report says how many unique records one pass is expected to cost.
-            None if file.as_os_str() == "-" => return Ok(()),
-            None => ": add --one-pass",
-        };
-        let text = format!("{} can be read only once{advice}", file.display());
-        Err(Failure::usage(text))
+            (Decider::Server { .. }, None) if !has_out => Err(Failure::usage(
+                "--to needs --out for files, so that a run that was killed can go on",
+            )),
+            (Decider::OnePass, Some(file)) if self.count || has_state => only_once(
+                file,
+                ", and --count and --state read it twice: write it to a file first",
+            ),
+            // The report of a pipe says how many unique records one pass is expected to cost.
+            (Decider::OnePass, Some(file)) if !self.one_pass && file.as_os_str() != "-" => {
+                only_once(file, ": add --one-pass")
+            }
+            (Decider::TwoPasses, _) if self.rate.is_some() => Err(Failure::usage(
+                "--rate is that of a filter that decides: add --one-pass or --to",
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn in_two_passes(&self, passes: &Passes<'_>, printer: &mut Printer) -> Result<Basis> {

@@ -1,6 +1,7 @@
 //! Where records are written: the standard output, or a folder.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
@@ -147,30 +148,43 @@ enum Writer {
     Zstd(zstd::Encoder<'static, File>),
 }
 
+/// Returns the names of the inputs, which their outputs have too.
+///
+/// # Errors
+/// An input has no name for a file, or two have the same.
+fn names(inputs: &[PathBuf]) -> Result<Vec<&OsStr>> {
+    let mut names = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        let refused = |why| Err(Failure::usage(format!("{} {why}", input.display())));
+        match input.file_name().filter(|name| *name != "-") {
+            None => return refused("has no name for --out"),
+            Some(name) if is_own(name) => {
+                return refused("has a name that this program gives to files");
+            }
+            Some(name) => names.push(name),
+        }
+    }
+    let mut seen = HashSet::new();
+    match names.iter().find(|name| !seen.insert(**name)) {
+        None => Ok(names),
+        Some(name) => Err(Failure::usage(format!(
+            "two files have the name {}: write them to two folders",
+            name.display()
+        ))),
+    }
+}
+
 impl Folder {
     /// Names each file after its input. If they are to be cut, each write is compressed alone.
     ///
     /// # Errors
     /// Two inputs have the same name, or the folder could not be created.
     pub fn new(folder: &Path, inputs: &[PathBuf], can_be_cut: bool) -> Result<Self> {
+        let names = names(inputs)?;
         fs::create_dir_all(folder).map_err(|error| failed("create", folder, &error))?;
         let locked = lock(folder)?;
         let mut files = Vec::with_capacity(inputs.len());
-        let mut names = HashSet::new();
-        for input in inputs {
-            let refused = |why| Err(Failure::usage(format!("{} {why}", input.display())));
-            let name = match input.file_name().filter(|name| *name != "-") {
-                None => return refused("has no name for --out"),
-                Some(name) if is_own(name) => {
-                    return refused("has a name that this program gives to files");
-                }
-                Some(name) => name,
-            };
-            if !names.insert(name) {
-                let name = name.display();
-                let text = format!("two files have the name {name}: write them to two folders");
-                return Err(Failure::usage(text));
-            }
+        for name in names {
             let path = folder.join(name);
             let is_finished = path.try_exists();
             let is_finished = is_finished.map_err(|error| failed("look for", &path, &error))?;
