@@ -8,8 +8,8 @@
 //!   target  ─────────target────────────────────▶   first ⊆ target ⊆ now, if bits are only ever set
 //! ```
 //!
-//! If the target does not fit, target and source are read again after each pause. The first read stays, so that a replica
-//! has all the pauses to catch up with it.
+//! If the target does not fit, target and source are read again after each pause. The first read stays as long as the source only
+//! gains items, so that a replica has all the pauses to catch up with it.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -86,6 +86,7 @@ pub fn compare(
 }
 
 /// Why a comparison ends before all is known to be the same.
+#[derive(Debug, PartialEq)]
 enum Stop {
     Verdict(Verdict),
     Fault(SideFault),
@@ -98,7 +99,7 @@ type Result<T = (), E = Stop> = std::result::Result<T, E>;
 enum Fit {
     /// The target has a value that the source may have had between the reads.
     Fits,
-    /// The target does not have such a value yet.
+    /// The target has another value, perhaps an earlier one.
     Lags,
     /// The source changed in a way that rules out a comparison with its first read.
     Changed,
@@ -184,7 +185,7 @@ impl Snapshot for Header {
 }
 
 /// The cells of a plain filter, or some of them.
-#[derive(PartialEq)]
+#[derive(Debug, PartialEq)]
 struct Cells(Vec<u8>);
 
 impl Snapshot for Cells {
@@ -200,6 +201,37 @@ impl Snapshot for Cells {
 struct Piece(u64, Vec<u8>);
 
 impl Snapshot for Piece {}
+
+/// Takes snapshots of the source and of the target until they fit, or the pauses are over. Returns the target's snapshot.
+///
+/// # Errors
+/// The target does not fit. `differ` describes how the source's snapshot and the target's differ.
+fn settle<S: Snapshot>(
+    mut source: impl FnMut() -> Result<S>,
+    mut target: impl FnMut() -> Result<S>,
+    differ: impl Fn(&S, &S) -> Verdict,
+    pauses: &[Duration],
+) -> Result<S> {
+    let mut first = source()?;
+    let mut pauses = pauses.iter();
+    loop {
+        let target = target()?;
+        if first.is_same(&target) {
+            return Ok(target);
+        }
+        let now = source()?;
+        match (S::fit(&first, &target, &now), pauses.next()) {
+            (Fit::Fits, _) => return Ok(target),
+            (Fit::Lags, None) => return Err(Stop::Verdict(differ(&first, &target))),
+            (Fit::Changed, None) => return Err(Stop::Verdict(Verdict::Changing)),
+            (Fit::Lags, Some(pause)) => sleep(*pause),
+            (Fit::Changed, Some(pause)) => {
+                first = now;
+                sleep(*pause);
+            }
+        }
+    }
+}
 
 /// The comparison of a key.
 struct Comparison<'c> {
@@ -217,35 +249,14 @@ impl Comparison<'_> {
         read(&self.pair.target, self.key).map_err(|fault| Stop::Fault(SideFault::Target(fault)))
     }
 
-    /// Takes snapshots of both servers, and of the target again until it fits, or the pauses are over. Returns the target's
-    /// snapshot.
-    ///
-    /// # Errors
-    /// The target does not fit. `differ` describes how the source's snapshot and the target's differ.
+    /// [Settles](settle()) what is read of the key.
     fn settle<S: Snapshot>(
         &self,
         read: impl Fn(&Server, &[u8]) -> Result<S, Fault>,
         differ: impl Fn(&S, &S) -> Verdict,
     ) -> Result<S> {
-        let mut first = self.at_source(&read)?;
-        let mut pauses = self.pauses.iter();
-        loop {
-            let target = self.at_target(&read)?;
-            if first.is_same(&target) {
-                return Ok(target);
-            }
-            let now = self.at_source(&read)?;
-            match (S::fit(&first, &target, &now), pauses.next()) {
-                (Fit::Fits, _) => return Ok(target),
-                (Fit::Lags, None) => return Err(Stop::Verdict(differ(&first, &target))),
-                (Fit::Changed, None) => return Err(Stop::Verdict(Verdict::Changing)),
-                (Fit::Lags, Some(pause)) => sleep(*pause),
-                (Fit::Changed, Some(pause)) => {
-                    first = now;
-                    sleep(*pause);
-                }
-            }
-        }
+        let (source, target) = (|| self.at_source(&read), || self.at_target(&read));
+        settle(source, target, differ, self.pauses)
     }
 
     /// Compares the times to live.
@@ -402,6 +413,36 @@ mod tests {
             let [one, other, later] = [first, target, now].map(|bits| Cells(vec![bits]));
             let fit = Cells::fit(&one, &other, &later);
             assert_eq!(fit, expected, "{first:b} {target:b} {now:b}");
+        }
+    }
+
+    #[test]
+    fn snapshots_are_taken_until_they_fit_or_the_pauses_are_over() {
+        let lags = || Err(Stop::Verdict(Verdict::Different("1 0".to_owned())));
+        let changing = || Err(Stop::Verdict(Verdict::Changing));
+        let fits = |bits| Ok(Cells(vec![bits]));
+        for (source, target, pauses, expected) in [
+            (&[0b01][..], &[0b01][..], 0, fits(0b01)),
+            (&[0b01, 0b01], &[0b00], 0, lags()),
+            (&[0b01, 0b01, 0b01], &[0b00, 0b00], 1, lags()),
+            // It need only catch up with the first read.
+            (&[0b01, 0b11], &[0b00, 0b01], 1, fits(0b01)),
+            // After a change, the first read is the new value's.
+            (&[0b01, 0b10], &[0b00], 0, changing()),
+            (&[0b01, 0b10], &[0b00, 0b10], 1, fits(0b10)),
+            (&[0b01, 0b10, 0b100], &[0b00, 0b01], 1, changing()),
+        ] {
+            let case = format!("{source:?} {target:?}");
+            let (mut source, mut target) = (source.iter(), target.iter());
+            let read = |bits: Option<&u8>| Ok(Cells(vec![*bits.expect("too many reads")]));
+            let found = settle(
+                || read(source.next()),
+                || read(target.next()),
+                |one, other| Verdict::Different(format!("{} {}", one.0[0], other.0[0])),
+                &vec![Duration::ZERO; pauses],
+            );
+            assert_eq!(found, expected, "{case}");
+            assert!(source.next().is_none() && target.next().is_none(), "{case}");
         }
     }
 

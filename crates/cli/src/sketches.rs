@@ -58,6 +58,7 @@ pub fn obstacle(payload: &[u8], to: Program) -> Option<String> {
 }
 
 /// The result of a comparison.
+#[derive(Debug, PartialEq)]
 pub enum Verdict {
     Same,
     /// The target has a sketch of the same commands, which differs in this way within its accuracy.
