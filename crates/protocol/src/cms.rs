@@ -80,7 +80,7 @@ const KEYWORD: &[u8] = b"WEIGHTS";
 pub struct Merge {
     /// The indices of the sources among the words.
     pub sources: Range<usize>,
-    /// Whether as many weights follow the sources, after a keyword.
+    /// Whether a keyword and a weight for each source follow.
     pub has_weights: bool,
 }
 
@@ -99,10 +99,11 @@ impl Merge {
         let number = usize::try_from(number).unwrap_or(usize::MAX);
         let rest = words.count() - FIRST;
         let is_keyword = |place: usize| words.word(FIRST + place).eq_ignore_ascii_case(KEYWORD);
-        if number == rest || rest > number && is_keyword(number) && rest - number == number + 1 {
+        let has_weights = number < rest && is_keyword(number) && rest == 2 * number + 1;
+        if has_weights || number == rest {
             return Ok(Self {
                 sources: FIRST..FIRST + number,
-                has_weights: number < rest,
+                has_weights,
             });
         }
         Err(if (0..rest).any(is_keyword) {

@@ -27,8 +27,8 @@ use super::server::Server;
 pub use self::state::Reason;
 pub use self::status::Sending;
 
-/// How long a receipt of the script outlives the last command of its run, in milliseconds: a week. The module keeps its own
-/// ones for `bf.bloom-receipt-ttl`, which is a week by default.
+/// How long a receipt outlives the last command of its run, in milliseconds: a week. One of the module does so until it has an
+/// answer; then the module keeps it for `bf.bloom-receipt-ttl`.
 const LEASE_MS: u64 = 7 * 24 * 3_600_000;
 /// The same for the receipt of a temporary key, which no other run needs: a day, because only commands renew it, and none are
 /// sent while the input pauses.
@@ -189,7 +189,7 @@ impl RunReceipts {
         }
         for KeyReceipt { key, name, .. } in &self.receipts {
             let deleted = server.call(key, cmd("UNLINK").arg(name));
-            if deleted.is_err() && matches!(state, State::Continues(_) | State::Begun) {
+            if deleted.is_err() && matches!(state, State::Continues(1..) | State::Begun) {
                 warn(format_args!(
                     "all items are done, but the receipt {} could not be deleted: delete it before these files are used again",
                     shown(name)
