@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 use std::num::NonZeroU32;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ use crate::support::protocols::with_fixed_seed;
 
 use super::session::replay;
 use super::{
-    Way, add, command, ended, file, found, info, kill, left, lines, numbered, run, run_line, url,
+    Way, add, command, ended, file, found, has_word, info, kill, left, lines, numbered, run,
+    run_line, url,
 };
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -405,6 +407,28 @@ fn a_failure_names_the_first_line_that_a_shard_refused() {
     let found = run_line(&line).failed(1);
     let start = format!("could not add {path}, line 1 to full:1 at ");
     assert!(found.starts_with(&start), "{found}");
+}
+
+/// A run that is killed between two deletions would be taken for one that has not reached the first key.
+#[test]
+fn the_receipts_of_all_shards_are_deleted_in_one_step() {
+    let (server, mut client) = Server::with_client();
+    for key in ["k:0", "k:1"] {
+        client.ok(format!("BF.RESERVE {key} 0.01 100 COUNTING"));
+    }
+    let list = lines(&server, "list", &numbered("item", 0..50));
+    let (deleting, deletions) = channel();
+    let way = Way::watched(&server, move |sent| {
+        if has_word(sent, "UNLINK") {
+            deleting.send(sent.to_vec()).expect("the test waits");
+        }
+    });
+    let to = way.url();
+    run_line(&format!("build {list} --add --to {to} --key k --shards 2")).done();
+    let deletions: Vec<_> = deletions.try_iter().collect();
+    assert_eq!(deletions.len(), 1);
+    assert!(deletions[0].starts_with(b"*3\r\n"), "two receipts");
+    client.expect("DBSIZE", int(2));
 }
 
 /// Over a cluster, as docs/sharded.md has it.

@@ -181,18 +181,30 @@ impl RunReceipts {
         reply
     }
 
-    /// Deletes the receipts at the end of the run. After a failure they stay until they expire.
+    /// Deletes the receipts at the end of the run. After a failure they stay until they expire. A single server deletes all in one
+    /// step: the same command would begin anew with the keys that have none, and go on with the others.
     pub fn delete(self, server: &Server) {
         let state = self.status.state();
         if state != State::Restarts {
             interrupt::say("all items are done");
         }
-        for KeyReceipt { key, name, .. } in &self.receipts {
-            let deleted = server.call(key, cmd("UNLINK").arg(name));
+        let step = if server.is_cluster() {
+            1
+        } else {
+            self.receipts.len()
+        };
+        for receipts in self.receipts.chunks(step) {
+            let names: Vec<&[u8]> = receipts.iter().map(|receipt| &receipt.name[..]).collect();
+            let deleted = server.call(&receipts[0].key, cmd("UNLINK").arg(&names));
             if deleted.is_err() && matches!(state, State::Continues(1..) | State::Begun) {
+                let (of, it) = match names[..] {
+                    [_] => ("receipt", "it"),
+                    _ => ("receipts", "them"),
+                };
+                let names: Vec<_> = names.into_iter().map(shown).collect();
                 warn(format_args!(
-                    "all items are done, but the receipt {} could not be deleted: delete it before these files are used again",
-                    shown(name)
+                    "all items are done, but the {of} {} could not be deleted: delete {it} before these files are used again",
+                    names.join(", ")
                 ));
             }
         }
