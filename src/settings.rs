@@ -44,14 +44,14 @@ pub fn memory_limits(overhead_bytes: u64) -> (u64, u64) {
     (FILTER_MEMORY.unsigned(), object_bytes)
 }
 
-/// Returns the memory limit of a command on an object that is a single piece: none if the command was already executed
-/// elsewhere.
+/// Returns the memory limit of a command on an object that is a single piece, without `overhead_bytes`: both settings limit
+/// the total memory of its value. A command that was already executed elsewhere has no limit.
 pub fn piece_limit(ctx: Ctx, overhead_bytes: u64) -> u64 {
     if ctx.must_obey() {
         return u64::MAX;
     }
     let (filter_bytes, object_bytes) = memory_limits(overhead_bytes);
-    filter_bytes.min(object_bytes)
+    object_bytes.min(filter_bytes.saturating_sub(overhead_bytes))
 }
 
 /// Returns the implementation that new filters follow.

@@ -14,7 +14,7 @@ use valkeybloom_sketches::cms::{CellSize, CountMin, NotCounted, Overflow, Shape,
 use crate::ffi::{Argument, Argv, Call, Ctx, Done, Keyspace, Reply, Str};
 use crate::keys::{Reader, Readers, Writer};
 use crate::request::{List, item, items, key, origin};
-use crate::settings::{follows_redisbloom, memory_limits, require_in};
+use crate::settings::{follows_redisbloom, piece_limit, require_in};
 
 use super::settings::overflow;
 use super::value::OVERHEAD_BYTES;
@@ -25,16 +25,6 @@ const CREATED: &CStr = c"cms.init";
 const COUNTED: &CStr = c"cms.incrby";
 /// The event of sketches merged into this one.
 const MERGED: &CStr = c"cms.merge";
-
-/// Returns the most bytes of a new sketch, without its overhead. A command that was already executed elsewhere has no
-/// limit.
-fn max_bytes_for(ctx: Ctx) -> u64 {
-    if ctx.must_obey() {
-        return u64::MAX;
-    }
-    let (filter_bytes, object_bytes) = memory_limits(OVERHEAD_BYTES);
-    object_bytes.min(filter_bytes.saturating_sub(OVERHEAD_BYTES))
-}
 
 /// `CMS.INITBYDIM key width depth [CELL_SIZE bytes]`
 pub fn initbydim(call: Call) -> Done {
@@ -63,7 +53,7 @@ fn create(
     if shape.cell_size() != CellSize::Four {
         require_in(&[Maker::RedisBloom], ctx, error::OTHER_CELL_SIZE)?;
     }
-    let created = CountMin::new(shape, max_bytes_for(ctx));
+    let created = CountMin::new(shape, piece_limit(ctx, OVERHEAD_BYTES));
     let mut change = writer.store(created.map_err(error::not_created)?, None);
     if shape.cell_size() == CellSize::default() {
         // RedisBloom 8.8 does not know CELL_SIZE.

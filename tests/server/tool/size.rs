@@ -139,20 +139,38 @@ fn errors_of_the_limits_name_a_way_out() {
     client.ok(format!("CONFIG SET {name} {bytes}"));
     client.ok(&command);
 
-    // The number of bytes is the least that suffices.
-    let bloom = "bloom 100k 0.01 --growing-from 1000";
-    let cuckoo = "cuckoo 5000 --growing-from 1k --expansion 2";
+    // The number of bytes is the least that suffices, for the program and for the server.
+    let planned = [
+        "bloom 100k 0.01 --growing-from 1000",
+        "cuckoo 5000 --growing-from 1k --expansion 2",
+        "cms 0.001 0.01",
+        "topk 100",
+        "tdigest 100",
+    ];
     let object = ("--object-limit", "bf.bloom-memory-usage-limit");
     let filter = ("--filter-limit", "bf.bloom-filter-max-memory-usage");
-    let limits = [bloom, cuckoo].map(|planned| [(planned, object), (planned, filter)]);
+    let limits = planned.map(|planned| [(planned, object), (planned, filter)]);
     for (planned, (option, name)) in limits.into_iter().flatten() {
-        let limited = |bytes: u64| run_line(&format!("size {planned} {option} {bytes}"));
+        let limited = |bytes: u64| run_line(&format!("size --json {planned} {option} {bytes}"));
         let why = limited(1500).failed(1);
         assert!(why.contains(&format!("set {name} to ")), "{why}");
         let enough = why.split([' ', ',']).find_map(|word| word.parse().ok());
         let enough = enough.expect("a number of bytes");
-        limited(enough).done();
+        let accepted = limited(enough).json();
         assert_eq!(limited(enough - 1).failed(1), why);
+
+        // The first filter of a filter that grows is within the limits.
+        if !planned.contains("--growing-from") {
+            let command = accepted["command"].as_str().expect("a command");
+            client.ok(
+                "CONFIG SET bf.bloom-filter-max-memory-usage 64mb bf.bloom-memory-usage-limit 0",
+            );
+            client.cmd("DEL key");
+            client.ok(format!("CONFIG SET {name} {}", enough - 1));
+            assert!(client.cmd(command).is_error(), "{planned} {name}");
+            client.ok(format!("CONFIG SET {name} {enough}"));
+            client.ok(command);
+        }
     }
 }
 
