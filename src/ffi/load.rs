@@ -146,8 +146,14 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
     }
     // These come last: Redis 7.0 goes on calling such callbacks of a module that failed to load and is gone.
     info::register(ctx, module.write_info)?;
-    let migrates_slots = valkey_options & HANDLE_ATOMIC_SLOT_MIGRATION != 0;
-    events::subscribe(ctx, module.on_loading, module.on_loaded, migrates_slots)?;
+    events::observe_loads(ctx, module.on_loading, module.on_loaded)?;
+    if valkey_options & HANDLE_ATOMIC_SLOT_MIGRATION != 0
+        && let Err(why) = events::count_imports(ctx)
+    {
+        server::log_warning(&format!(
+            "{why}: in atomic slot migrations to this node, the limits for clients apply to sketches"
+        ));
+    }
     setting::on_configured(&settings);
     Ok(())
 }

@@ -2,16 +2,13 @@
 
 use std::ffi::CString;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use valkey_module::raw;
 
 use super::api::call;
+use super::events::is_importing;
 
 const LOADING: u32 = raw::REDISMODULE_CTX_FLAGS_LOADING | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
-
-/// The number of atomic slot migrations that bring keys to this node now.
-pub(super) static IMPORTS: AtomicU32 = AtomicU32::new(0);
 
 /// Returns the flags of the server alone.
 fn server_flags() -> u32 {
@@ -31,10 +28,9 @@ pub fn memory_is_out() -> bool {
 
 /// Returns whether bytes that are loaded now come from a client. The server does not report who sent a RESTORE. On a
 /// replica it counts as the primary's, also if a client sent it to a writable replica, and during an atomic slot
-/// migration to this node as the migration's.
+/// migration to this node as the migration's, if the server reports the migration.
 pub fn loads_for_client() -> bool {
-    let imports = IMPORTS.load(Relaxed);
-    imports == 0 && server_flags() & (LOADING | raw::REDISMODULE_CTX_FLAGS_SLAVE) == 0
+    !is_importing() && server_flags() & (LOADING | raw::REDISMODULE_CTX_FLAGS_SLAVE) == 0
 }
 
 /// Returns the time in milliseconds since the epoch: when the command began, or the script or transaction around it. While a

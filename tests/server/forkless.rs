@@ -18,7 +18,8 @@ fn start(plugin: &Plugin, known_options: u32) -> Server {
         .start()
 }
 
-/// Unknown bits may get another meaning in a future server.
+/// Unknown bits may get another meaning in a future server. One that migrates slots and lacks the event is named in the
+/// log.
 #[test]
 fn only_options_that_the_server_knows_are_set() {
     let plugin = Plugin::build("forkless.c");
@@ -32,6 +33,8 @@ fn only_options_that_the_server_knows_are_set() {
     ] {
         let server = start(&plugin, known);
         server.client().expect("FORKLESS.OPTIONS", int(set));
+        let logged = server.log_contains("refused the event of atomic slot migrations");
+        assert_eq!(logged, known & 1 << 5 != 0, "{known}");
     }
 }
 

@@ -1,6 +1,7 @@
 /* A module of the tests: loads the module under test, and lends it the API of a server that saves without a fork.
  *
- * loadmodule forkless.so KNOWN module [arg ...]  a server that knows these options, a number; at 0 none that says so
+ * loadmodule forkless.so KNOWN module [arg ...]  a server that knows these options, a number; at 0 none that says so.
+ *                     It lacks the event of atomic slot migrations
  * FORKLESS.OPTIONS    the options that the module has set
  * FORKLESS.BEGIN key  from now on another thread saves the value of this key, again and again, and the key can't be
  *                     opened for writing
@@ -23,10 +24,14 @@ typedef struct {
     void (*save)(Io *, void *);
 } Methods;
 
+typedef struct { unsigned long long id, version; } Event;
+enum { SLOT_MIGRATION = 19 };
+
 #define FUNCTIONS(X)                                                                      \
     X(int, CreateCommand, (Ctx *, const char *, Command *, const char *, int, int, int))  \
     X(Type *, CreateDataType, (Ctx *, const char *, int, Methods *))                      \
     X(void, SetModuleOptions, (Ctx *, int))                                               \
+    X(int, SubscribeToServerEvent, (Ctx *, Event, void *))                                \
     X(int, WrongArity, (Ctx *))                                                           \
     X(int, ReplyWithLongLong, (Ctx *, long long))                                         \
     X(int, ReplyWithError, (Ctx *, const char *))                                         \
@@ -126,6 +131,10 @@ static void set_options(Ctx *ctx, int set) {
     SetModuleOptions(ctx, set & 7);
 }
 
+static int subscribe(Ctx *ctx, Event event, void *callback) {
+    return event.id == SLOT_MIGRATION ? ERR : SubscribeToServerEvent(ctx, event, callback);
+}
+
 static int begin(Ctx *ctx, String **argv, int argc) {
     if (argc != 2 || saving) return WrongArity(ctx);
     Key *key = OpenKey(ctx, argv[1], READ);
@@ -170,6 +179,7 @@ static int lend(const char *name, void *function) {
         {"RedisModule_OpenKey", open_key},
         {"RedisModule_CreateDataType", create_type},
         {"RedisModule_SetModuleOptions", set_options},
+        {"RedisModule_SubscribeToServerEvent", subscribe},
         {"RedisModule_SaveUnsigned", save_unsigned},
         {"RedisModule_SaveDouble", save_double},
         {"RedisModule_SaveStringBuffer", save_string},
