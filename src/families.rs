@@ -32,6 +32,8 @@ families! {
 }
 
 const fn bundle<V: Family>(commands: &'static [Command]) -> Bundle {
+    // If the second of two types were refused, the first one would stay registered.
+    assert!(!V::YIELDS || V::FORMS.len() == 1);
     Bundle {
         name: V::NAME,
         types: V::FORMS,

@@ -14,8 +14,9 @@ pub trait Family: Holds + Send + Sync + 'static {
     const NUMBER: usize;
     /// The server's types for these values, at most three.
     const FORMS: &'static [Form];
-    /// Whether the family is left to another module that has already registered one of its types or commands, such as
-    /// the count-min sketches if `CMSk-TYPE` is taken. Otherwise loading fails.
+    /// Whether the family is left to another module that has already registered its only type or one of its commands, such
+    /// as the count-min sketches if `CMSk-TYPE` is taken. Its settings and its section of INFO stay. Otherwise loading
+    /// fails.
     const YIELDS: bool = false;
     /// The family's name in the setting that selects families, and the ACL category of its commands.
     const NAME: &'static str;

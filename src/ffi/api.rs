@@ -50,8 +50,9 @@ required! {
     RedisModule_DefragShouldStop RedisModule_DigestAddLongLong RedisModule_DigestAddStringBuffer
     RedisModule_DigestEndSequence RedisModule_EmitAOF RedisModule_Free RedisModule_FreeString
     RedisModule_FreeThreadSafeContext RedisModule_GetAbsExpire RedisModule_GetClientId
-    RedisModule_GetCommand RedisModule_GetContextFlags RedisModule_GetDetachedThreadSafeContext
-    RedisModule_GetRandomBytes RedisModule_InfoAddFieldULongLong RedisModule_InfoAddSection
+    RedisModule_GetCommand RedisModule_GetCommandKeys RedisModule_GetContextFlags
+    RedisModule_GetDetachedThreadSafeContext RedisModule_GetRandomBytes
+    RedisModule_InfoAddFieldULongLong RedisModule_InfoAddSection
     RedisModule_IsIOError RedisModule_IsKeysPositionRequest RedisModule_KeyAtPosWithFlags
     RedisModule_KeyType RedisModule_LoadConfigs RedisModule_LoadDouble RedisModule_LoadStringBuffer
     RedisModule_LoadUnsigned RedisModule_Log RedisModule_MallocSize RedisModule_Milliseconds

@@ -45,7 +45,7 @@ pub struct Bundle {
     pub commands: &'static [Command],
     /// Returns the settings.
     pub settings: fn() -> &'static [&'static Setting],
-    /// Whether all of it is left to another module that has already registered one of the types or commands.
+    /// Whether its types and commands are left to another module that has already registered one of them.
     pub yields: bool,
 }
 
@@ -134,15 +134,7 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
     setting::register_all(ctx, &settings)?;
     setting::apply_config_file(ctx)?;
     for bundle in bundles {
-        // Registration stops at the first type or command that is refused.
-        let registered = (bundle.register_types)(ctx)
-            .and_then(|()| registration::register(ctx, bundle.name, bundle.commands));
-        match registered {
-            Err(why) if bundle.yields => {
-                server::log_warning(&format!("left to another module: {why}"));
-            }
-            done => done?,
-        }
+        register_bundle(ctx, bundle)?;
     }
     // These come last: Redis 7.0 goes on calling such callbacks of a module that failed to load and is gone.
     info::register(ctx, module.write_info)?;
@@ -156,6 +148,19 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
     }
     setting::on_configured(&settings);
     Ok(())
+}
+
+/// Registers the types and commands of a bundle. Nothing can be unregistered, so it is known first whether another module
+/// has one of the commands: its commands would not take values of these types.
+fn register_bundle(ctx: Ctx, bundle: &Bundle) -> Result<(), String> {
+    let vacant = registration::require_vacant(ctx, bundle.commands);
+    match vacant.and_then(|()| (bundle.register_types)(ctx)) {
+        Err(why) if bundle.yields => {
+            server::log_warning(&format!("left to another module: {why}"));
+            Ok(())
+        }
+        done => done.and_then(|()| registration::register(ctx, bundle.name, bundle.commands)),
+    }
 }
 
 /// Returns the bundles that the arguments after the module's path or the config file select. That has to be known before

@@ -1,6 +1,7 @@
 //! Registration of commands, with their categories and documentation.
 
 use std::ffi::{CStr, CString, c_int};
+use std::io::{Error, ErrorKind};
 use std::ptr::{self, NonNull};
 
 use valkey_module::raw;
@@ -9,6 +10,36 @@ use super::api::{OK, call};
 use super::command::{Arg, Command, EntryFn};
 use super::context::Ctx;
 use super::positions::{Effect, Sources, key_specs};
+use super::string::new_string;
+
+/// Requires that the server has none of the commands yet.
+pub(super) fn require_vacant(ctx: Ctx, commands: &[Command]) -> Result<(), String> {
+    let mut names = commands.iter().map(|command| command.name);
+    match names.find(|name| exists(ctx, name)) {
+        Some(name) => Err(format!("the server has the command {name:?}")),
+        None => Ok(()),
+    }
+}
+
+/// Returns whether the server has a command of this name, its own or a module's.
+fn exists(ctx: Ctx, name: &CStr) -> bool {
+    let (mut word, mut count) = (new_string(name.to_bytes()), 0);
+    // SAFETY: the context is alive; the server reads one word and writes one number. Word and positions are freed once.
+    unsafe {
+        let positions = call!(RedisModule_GetCommandKeys(
+            ctx.as_ptr(),
+            &raw mut word,
+            1,
+            &raw mut count
+        ));
+        // For a command without positions, errno has another value.
+        let is_unknown =
+            positions.is_null() && Error::last_os_error().kind() == ErrorKind::NotFound;
+        call!(RedisModule_Free(positions.cast()));
+        call!(RedisModule_FreeString(ptr::null_mut(), word));
+        !is_unknown
+    }
+}
 
 /// Registers commands and their ACL category, while the module loads.
 pub(super) fn register(ctx: Ctx, category: &str, commands: &[Command]) -> Result<(), String> {

@@ -17,7 +17,7 @@ fn another_module_keeps_its_family() {
     client.expect("CMS.INFO k", simple("served"));
     let unknown = client.cmd("CMS.QUERY k a").text();
     assert!(unknown.starts_with("ERR unknown command"), "{unknown}");
-    let reported = "left to another module: the server refused the type \"CMSk-TYPE\"";
+    let reported = "left to another module: the server has the command \"cms.info\"";
     assert!(server.log_contains(reported));
     for sketch in recorded() {
         if sketch.type_name != "CMSk-TYPE" {
@@ -29,6 +29,42 @@ fn another_module_keeps_its_family() {
     assert_eq!(counts, ["3", "3"]);
     client.expect("BF.ADD k a", int(1));
     client.ok("TDIGEST.CREATE digest");
+}
+
+#[test]
+fn another_module_with_a_type_alone_keeps_its_family() {
+    let plugin = Plugin::build("sketches.c");
+    let line = format!("{} CMSk-TYPE", plugin.line());
+    let server = Server::builder().before_module(&line).start();
+    let mut client = server.client();
+    let unknown = client.cmd("CMS.INFO k").text();
+    assert!(unknown.starts_with("ERR unknown command"), "{unknown}");
+    let reported = "left to another module: the server refused the type \"CMSk-TYPE\"";
+    assert!(server.log_contains(reported));
+    client.ok("TDIGEST.CREATE digest");
+}
+
+/// A module that has a later command has the family alone: it could not use values of this module's type.
+#[test]
+fn another_module_with_one_command_keeps_its_whole_family() {
+    let plugin = Plugin::build("sketches.c");
+    let line = format!("{} tdigest.add", plugin.line());
+    let server = Server::builder().before_module(&line).start();
+    let mut client = server.client();
+    client.expect("TDIGEST.ADD k 1", simple("served"));
+    let unknown = client.cmd("TDIGEST.CREATE k").text();
+    assert!(unknown.starts_with("ERR unknown command"), "{unknown}");
+    let reported = "left to another module: the server has the command \"tdigest.add\"";
+    assert!(server.log_contains(reported));
+    for sketch in recorded() {
+        if sketch.type_name == "TDIS-TYPE" {
+            let restored = client.restore(&sketch.key, &sketch.payload);
+            assert_eq!(restored, error("ERR Bad data format"));
+        } else {
+            sketch.restore(&mut client, &sketch.key);
+        }
+    }
+    client.ok("TOPK.RESERVE list 1");
 }
 
 /// Returns sketches that no client can make, by their keys.
