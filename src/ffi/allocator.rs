@@ -14,7 +14,9 @@ use super::api::{Optional, call};
 static ALLOCATOR: ServerAllocator = ServerAllocator;
 
 /// `RedisModule_TryCalloc`, which Redis 7.0 lacks.
-pub(super) static TRY_CALLOC: Optional = Optional::new(c"RedisModule_TryCalloc");
+pub(super) static TRY_CALLOC: Optional<extern "C" fn(usize, usize) -> *mut c_void> =
+    // SAFETY: servers export a function of this type under this name.
+    unsafe { Optional::new(c"RedisModule_TryCalloc") };
 
 struct ServerAllocator;
 
@@ -96,10 +98,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
             // SAFETY: our caller guarantees what the system's allocator requires: a size above 0.
             return unsafe { System.alloc_zeroed(layout) };
         }
-        if let Some(function) = TRY_CALLOC.get() {
-            // SAFETY: the server exports a function of this type as RedisModule_TryCalloc.
-            let try_calloc: extern "C" fn(usize, usize) -> *mut c_void =
-                unsafe { std::mem::transmute(function) };
+        if let Some(try_calloc) = TRY_CALLOC.get() {
             return try_calloc(1, layout.size()).cast();
         }
         // `Calloc` ends the server if it fails, so a large block is allocated and freed first.

@@ -6,7 +6,9 @@
 //! since Redis 7.0 has the functions listed as `required`; `load` refuses a server that lacks any of them.
 
 use std::ffi::{CStr, c_int, c_void};
-use std::ptr::{self, NonNull};
+use std::marker::PhantomData;
+use std::mem;
+use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 use valkey_module::raw;
@@ -34,8 +36,11 @@ macro_rules! required {
         }
 
         /// Returns the name of a required function that the server lacks; `None` if it has all.
-        pub(super) fn missing() -> Option<&'static str> {
-            // SAFETY: nobody writes to the API's table once it is filled, and the caller has filled it.
+        ///
+        /// # Safety
+        /// The API's table is filled.
+        pub(super) unsafe fn missing() -> Option<&'static str> {
+            // SAFETY: nobody writes to the API's table once it is filled, and our caller guarantees that it is.
             let there = unsafe { [$((stringify!($name), { raw::$name }.is_some())),*] };
             there.into_iter().find_map(|(name, is_there)| (!is_there).then_some(name))
         }
@@ -70,18 +75,24 @@ required! {
     RedisModule_UnregisterCommandFilter RedisModule_WrongArity
 }
 
-/// A function that only some servers have and the bindings do not name.
-pub(super) struct Optional {
+/// A function of type `F` that only some servers have and the bindings do not name.
+pub(super) struct Optional<F> {
     name: &'static CStr,
     function: AtomicPtr<c_void>,
+    signature: PhantomData<F>,
 }
 
-impl Optional {
+impl<F: Copy> Optional<F> {
     /// Names a function, which is unavailable until it is looked up.
-    pub(super) const fn new(name: &'static CStr) -> Self {
+    ///
+    /// # Safety
+    /// `F` is the type of the function pointer that any server exports under this name.
+    pub(super) const unsafe fn new(name: &'static CStr) -> Self {
+        const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
         Self {
             name,
             function: AtomicPtr::new(ptr::null_mut()),
+            signature: PhantomData,
         }
     }
 
@@ -101,8 +112,10 @@ impl Optional {
 
     /// Returns the function that the server exports under exactly this name, if it does.
     #[inline]
-    pub(super) fn get(&self) -> Option<NonNull<c_void>> {
-        NonNull::new(self.function.load(Relaxed))
+    pub(super) fn get(&self) -> Option<F> {
+        let function = self.function.load(Relaxed);
+        // SAFETY: a pointer that is not null came from the server, and `new` requires that it is an `F`.
+        (!function.is_null()).then(|| unsafe { mem::transmute_copy(&function) })
     }
 }
 

@@ -11,7 +11,9 @@ use valkeybloom_protocol::error::Error;
 use super::api::{Optional, call};
 
 /// `RedisModule_MustObeyClient`, which older servers lack; the context's flags replace it there.
-pub(super) static MUST_OBEY: Optional = Optional::new(c"RedisModule_MustObeyClient");
+pub(super) static MUST_OBEY: Optional<extern "C" fn(Ctx) -> c_int> =
+    // SAFETY: servers export a function of this type under this name.
+    unsafe { Optional::new(c"RedisModule_MustObeyClient") };
 
 /// The context that a command runs in, alive for `'a`. Only the server makes contexts.
 #[derive(Clone, Copy)]
@@ -62,11 +64,8 @@ impl Ctx<'_> {
     /// Returns whether the command comes from the primary, an AOF or a slot import. It was already executed
     /// there, so it must be executed here too, whatever this server's settings are.
     pub fn must_obey(self) -> bool {
-        if let Some(function) = MUST_OBEY.get() {
-            // SAFETY: the server exports a function of this type as RedisModule_MustObeyClient.
-            let must_obey: extern "C" fn(*mut raw::RedisModuleCtx) -> c_int =
-                unsafe { std::mem::transmute(function) };
-            must_obey(self.0) != 0
+        if let Some(must_obey) = MUST_OBEY.get() {
+            must_obey(self) != 0
         } else {
             let obeyed = raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING;
             self.flags() & obeyed != 0

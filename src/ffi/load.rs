@@ -69,15 +69,16 @@ pub(crate) use on_load;
 pub fn load_module(module: &Module, ctx: Ctx, words: RawArgv, count: RawArgc) -> c_int {
     // SAFETY: the context is alive. This fills the API's table before any other code of the module runs,
     // so nobody reads an entry at the same time.
-    let status = unsafe {
-        raw::Export_RedisModule_Init(
+    let (status, missing) = unsafe {
+        let status = raw::Export_RedisModule_Init(
             ctx.as_ptr(),
             module.name.as_ptr(),
             module.version,
             raw::REDISMODULE_APIVER_1 as c_int,
-        )
+        );
+        (status, api::missing())
     };
-    if let Some(name) = api::missing() {
+    if let Some(name) = missing {
         // Without a log, nothing can be said.
         if name != "RedisModule_Log" {
             let module = module.name;
@@ -107,7 +108,7 @@ pub fn load_module(module: &Module, ctx: Ctx, words: RawArgv, count: RawArgc) ->
         Ok(()) => OK,
         Err(what) => {
             server::log_warning(&format!("{:?} not loaded: {what}", module.name));
-            // SAFETY: only `set_info_alias` takes a copy before this, and it drops the copy before it returns.
+            // SAFETY: nobody takes a copy before the effects of settings, which run after the last step that can fail.
             unsafe { context::free_detached() };
             ERR
         }
@@ -231,14 +232,12 @@ const HANDLE_FORKLESS_SAVE: c_int = 1 << 6;
 
 /// Returns the options that a server supports. Only Valkey exports this name. Redis may give the bits above another
 /// meaning one day, so it gets none of them.
-static VALKEY_OPTIONS: Optional = Optional::new(c"ValkeyModule_GetModuleOptionsAll");
+static VALKEY_OPTIONS: Optional<extern "C" fn() -> c_int> =
+    // SAFETY: servers export a function of this type under this name.
+    unsafe { Optional::new(c"ValkeyModule_GetModuleOptionsAll") };
 
 /// Returns those of Valkey's own options above that the server supports.
 fn valkey_options() -> c_int {
-    let Some(function) = VALKEY_OPTIONS.get() else {
-        return 0;
-    };
-    // SAFETY: the server exports a function of this type as ValkeyModule_GetModuleOptionsAll.
-    let known: extern "C" fn() -> c_int = unsafe { std::mem::transmute(function) };
-    known() & (SKIP_COMMAND_VALIDATION | HANDLE_ATOMIC_SLOT_MIGRATION | HANDLE_FORKLESS_SAVE)
+    let known = VALKEY_OPTIONS.get().map_or(0, |known| known());
+    known & (SKIP_COMMAND_VALIDATION | HANDLE_ATOMIC_SLOT_MIGRATION | HANDLE_FORKLESS_SAVE)
 }
