@@ -79,20 +79,21 @@ pub fn load_rdb(version: i32, from: &mut impl RdbRead) -> Result<Loaded, DecodeE
         return Err("weight without nodes".into());
     }
     let is_range = min <= max && min.is_finite() && max.is_finite();
-    let whole = |nodes| Loaded {
+    let unmended = |nodes| Loaded {
         digest: TDigest::from_parts(numbers, nodes),
         is_mended: false,
     };
     match (merged, unmerged) {
         (0, 0) if min != f64::MAX || max != f64::MIN => Err("bounds of no observations".into()),
-        (0, 0) => Ok(whole(Box::default())),
+        (0, 0) => Ok(unmended(Box::default())),
         (0, 1) if is_range && min == max => {
             // RedisBloom before August 2026 wrote a lone observation without its node.
             let node = Node {
                 mean: min,
                 weight: 1,
             };
-            Ok(whole(memory::copied(&[node]).ok_or(DecodeError::NoMemory)?))
+            let nodes = memory::copied(&[node]).ok_or(DecodeError::NoMemory)?;
+            Ok(unmended(nodes))
         }
         (_, 0) if min <= max => read_merged(numbers, merged_weight, from),
         (_, 0) | (0, 1) => Err(BOUNDS.into()),
@@ -126,8 +127,8 @@ fn read_merged(
     } else if !(numbers.min.is_finite() && numbers.max.is_finite()) {
         return Err(BOUNDS.into());
     }
-    // Nodes without observations are of no use. One is kept, because RedisBloom writes one in place of a lone
-    // observation that it lost.
+    // Nodes without observations are of no use. One of each run is kept, because RedisBloom writes one in place of a
+    // lone observation that it lost.
     nodes.dedup_by(|next, last| next.weight == 0 && last.weight == 0);
     require_order(&nodes, numbers.min, numbers.max)?;
     let numbers = Numbers {
@@ -162,7 +163,8 @@ fn mend(numbers: &mut Numbers, nodes: &mut [Node]) {
         let length = rest.iter().position(|node| node.mean.is_finite());
         let length = length.unwrap_or(rest.len());
         let after = rest.get(length).map_or(numbers.max, |node| node.mean);
-        // Of two means at the same distance it is the lower one, but the last node has the largest observation.
+        // Halfway between two finite means, the lower one is taken; in the last run it is the upper one, so that the last
+        // node has the largest observation.
         let half = if length < rest.len() {
             length.div_ceil(2)
         } else {
@@ -186,8 +188,9 @@ fn mend(numbers: &mut Numbers, nodes: &mut [Node]) {
 /// Other means could become large ones when they are merged, with an error that takes them out of their order. Then the
 /// digest could be written, but not read.
 fn require_order(nodes: &[Node], min: f64, max: f64) -> Result<(), DecodeError> {
-    const SOME_UNITS: f64 = 1.0 / double(1 << 48);
-    let rounding = 2.0 * (min.abs() * SOME_UNITS + max.abs() * SOME_UNITS);
+    // Each operation of a merge rounds a mean by up to 2^-53 of it, so this allows 32 of them.
+    const ROUNDED: f64 = 1.0 / double(1 << 48);
+    let rounding = 2.0 * (min.abs() * ROUNDED + max.abs() * ROUNDED);
     let bounds = min - rounding..=max + rounding;
     let is_lost = |node: &Node| node.weight == 0 && node.mean == 0.0;
     let mut all = nodes.iter();
@@ -211,6 +214,8 @@ fn read_weights(
     from: &mut impl RdbRead,
 ) -> Result<i64, DecodeError> {
     const EXACT_MAX: f64 = double(1 << 53);
+    // Adding the weights of 2^31 nodes, the most there can be, rounds the sum by up to 2^-22 of it. This allows four times
+    // as much.
     const ROUNDED: f64 = 1.0 / double(1 << 20);
     const MAX: f64 = double(i64::MAX);
     let (mut sum, mut is_whole) = (0.0, total.fract() == 0.0);
@@ -232,7 +237,8 @@ fn read_weights(
     if total > MAX || !is_within(slack) {
         return Err("weights that do not add up".into());
     }
-    // Additions that are lost to rounding widen the difference, so it is not left near to what is refused.
+    // Additions that are lost to rounding widen the difference, so a total in the outer half of what is accepted is
+    // corrected.
     let corrected = if is_whole && is_within(slack / 2.0) {
         whole(total)
     } else {

@@ -102,7 +102,7 @@ fn means_that_overflowed_are_mended() {
     const LOW: f64 = f64::MIN;
     const HIGH: f64 = f64::MAX;
     type Means = &'static [f64];
-    let cases: [(f64, f64, Means, Option<Means>); 12] = [
+    let cases: [(f64, f64, Means, Option<Means>); 14] = [
         (1.0, 9.0, &[1.0, NAN, 9.0], Some(&[1.0, 1.0, 9.0])),
         (
             1.0,
@@ -111,6 +111,14 @@ fn means_that_overflowed_are_mended() {
             Some(&[1.0, 1.0, 9.0, 9.0]),
         ),
         (1.0, 9.0, &[NAN, 4.0, 5.0, INF], Some(&[1.0, 4.0, 5.0, 9.0])),
+        // Halfway, the lower mean is taken, but the upper one in the last run.
+        (
+            1.0,
+            9.0,
+            &[1.0, NAN, NAN, NAN, 5.0, 9.0],
+            Some(&[1.0, 1.0, 1.0, 5.0, 5.0, 9.0]),
+        ),
+        (1.0, 9.0, &[1.0, NAN, NAN, NAN], Some(&[1.0, 1.0, 9.0, 9.0])),
         (1.0, 9.0, &[NAN, NAN, NAN], Some(&[1.0, 9.0, 9.0])),
         // A NaN breaks the order of a sort.
         (
