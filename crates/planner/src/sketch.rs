@@ -23,7 +23,7 @@ pub struct CountMin {
     pub cell_size: CellSize,
 }
 
-/// A Top-K to plan.
+/// A Top-K to plan. Its bytes are those with a full list, without the items themselves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TopK {
     /// Length of the list.
@@ -43,7 +43,7 @@ pub struct TDigest {
     pub compression: u64,
 }
 
-/// Adds what all sketches have to a report: the bytes, the limit and the command.
+/// Adds what all sketches have to a report: the bytes, the limit and the command. Both settings limit a sketch as a whole.
 fn planned(mut report: Report, bytes: u64, limits: &Limits, command: String) -> Planned {
     let bytes = stored(bytes);
     report.number("bytes", bytes);
@@ -95,17 +95,19 @@ impl Request for CountMin {
 }
 
 impl TopK {
-    /// The cells in a row for each item that the list holds: at least, and as advised.
-    const CELLS_PER_ITEM: (u64, u64) = (5, 20);
+    /// The fewest cells in a row for each item of the list that suit most streams.
+    const LEAST_CELLS_PER_ITEM: u64 = 5;
+    /// The advised number of cells in a row for each item of the list.
+    const ADVISED_CELLS_PER_ITEM: u64 = 20;
 
     /// Returns the cells in a row that suit most streams for a list of `k` items.
     pub const fn advised_width(k: u64) -> u64 {
-        k.saturating_mul(Self::CELLS_PER_ITEM.1)
+        k.saturating_mul(Self::ADVISED_CELLS_PER_ITEM)
     }
 
     /// Returns whether the rows have too few cells to find the `k` most frequent items of most streams.
     pub const fn is_narrow(&self) -> bool {
-        self.width < self.k.saturating_mul(Self::CELLS_PER_ITEM.0)
+        self.width < self.k.saturating_mul(Self::LEAST_CELLS_PER_ITEM)
     }
 
     /// Returns the command that creates the list under a key.
@@ -121,16 +123,17 @@ impl TopK {
     }
 
     fn shape(&self) -> Result<topk::Shape, Fault> {
-        let shape = topk::Shape::new(self.k, self.width, self.depth, self.decay)
-            .and_then(topk::Shape::within_limits);
-        let depth = format!("the depth is not within 1 to {}", topk::DEPTH_MAX);
+        let range = |what, most| format!("{what} is not within 1 to {most}");
+        let shape = topk::Shape::new(self.k, self.width, self.depth, self.decay);
+        let shape = shape.and_then(topk::Shape::within_limits);
         shape.map_err(|fault| {
+            let most = u64::from(u32::MAX);
             let (field, text) = match fault {
-                topk::Fault::K => ("k", "K is not within 1 to 4294967295"),
-                topk::Fault::Width => ("width", "the width is not within 1 to 4294967295"),
-                topk::Fault::Depth => ("depth", &*depth),
-                topk::Fault::Decay => ("decay", "the decay is not above 0 and at most 1"),
-                topk::Fault::Cells => ("width", "there are more than 4294967295 cells"),
+                topk::Fault::K => ("k", range("K", most)),
+                topk::Fault::Width => ("width", range("the width", most)),
+                topk::Fault::Depth => ("depth", range("the depth", topk::DEPTH_MAX)),
+                topk::Fault::Decay => ("decay", "the decay is not above 0 and at most 1".into()),
+                topk::Fault::Cells => ("width", format!("there are more than {most} cells")),
             };
             Fault::invalid(field, text)
         })
