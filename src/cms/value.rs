@@ -64,7 +64,7 @@ impl Family for CountMin {
 
     #[inline]
     fn memory_bytes(&self) -> u64 {
-        self.memory_bytes() + OVERHEAD_BYTES
+        CountMin::memory_bytes(self) + OVERHEAD_BYTES
     }
 
     fn allocations(&self) -> u64 {
@@ -78,11 +78,11 @@ impl Family for CountMin {
     }
 
     fn try_clone(&self) -> Option<Self> {
-        self.try_clone()
+        CountMin::try_clone(self)
     }
 
     fn relocate(&mut self, _begin: usize, by: &mut impl Relocate) -> Option<usize> {
-        self.relocate(by);
+        CountMin::relocate(self, by);
         None
     }
 }

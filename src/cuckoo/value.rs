@@ -16,6 +16,9 @@ use super::settings;
 /// The bytes that a key's value takes in addition to its object.
 pub const OVERHEAD_BYTES: u64 = Stored::<Cuckoo>::PLANNED_BYTES - Cuckoo::BASE_BYTES;
 
+/// The table of filters, the summaries, and their table.
+const ALLOCATIONS_BESIDE_FILTERS: u64 = 3;
+
 impl Whole for Cuckoo {}
 
 impl Family for Cuckoo {
@@ -66,11 +69,11 @@ impl Family for Cuckoo {
 
     #[inline]
     fn memory_bytes(&self) -> u64 {
-        self.memory_bytes() + OVERHEAD_BYTES
+        Cuckoo::memory_bytes(self) + OVERHEAD_BYTES
     }
 
     fn allocations(&self) -> u64 {
-        self.filters().len() as u64 + 3
+        self.filters().len() as u64 + ALLOCATIONS_BESIDE_FILTERS
     }
 
     #[inline]
@@ -83,10 +86,10 @@ impl Family for Cuckoo {
     }
 
     fn try_clone(&self) -> Option<Self> {
-        self.try_clone()
+        Cuckoo::try_clone(self)
     }
 
     fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize> {
-        self.relocate(begin, by)
+        Cuckoo::relocate(self, begin, by)
     }
 }

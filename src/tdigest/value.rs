@@ -66,7 +66,7 @@ impl Family for TDigest {
 
     #[inline]
     fn memory_bytes(&self) -> u64 {
-        self.memory_bytes() + OVERHEAD_BYTES
+        TDigest::memory_bytes(self) + OVERHEAD_BYTES
     }
 
     fn allocations(&self) -> u64 {
@@ -82,10 +82,10 @@ impl Family for TDigest {
     }
 
     fn try_clone(&self) -> Option<Self> {
-        self.try_clone()
+        TDigest::try_clone(self)
     }
 
     fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize> {
-        self.relocate(begin, by)
+        TDigest::relocate(self, begin, by)
     }
 }

@@ -55,7 +55,7 @@ impl Family for TopK {
 
     #[inline]
     fn memory_bytes(&self) -> u64 {
-        self.memory_bytes() + OVERHEAD_BYTES
+        TopK::memory_bytes(self) + OVERHEAD_BYTES
     }
 
     fn allocations(&self) -> u64 {
@@ -70,10 +70,10 @@ impl Family for TopK {
     }
 
     fn try_clone(&self) -> Option<Self> {
-        self.try_clone()
+        TopK::try_clone(self)
     }
 
     fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize> {
-        self.relocate(begin, by)
+        TopK::relocate(self, begin, by)
     }
 }
