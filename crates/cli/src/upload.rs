@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use redis::{Cmd, cmd};
 
-use valkeybloom_near::conversation::{self, Finish, Words};
+use valkeybloom_near::conversation::{self, Finish, GONE, Words};
 pub use valkeybloom_near::conversation::{NewExpiry, is_temporary};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::names::{BF_INFO, BF_LOADCHUNK};
@@ -20,8 +20,8 @@ use super::server::Server;
 /// An upload. Dropping it deletes its temporary key.
 pub struct Upload<'s> {
     server: &'s Server,
-    own: conversation::Upload,
-    /// Whether it may lack chunks.
+    commands: conversation::Upload,
+    /// Whether the value is loaded in chunks, so that it may lack some.
     is_chunked: bool,
 }
 
@@ -42,39 +42,39 @@ impl<'s> Upload<'s> {
         let number = getrandom::u64().expect("the system has random numbers");
         let mut upload = Self {
             server,
-            own: conversation::Upload::new(b"", key, number),
+            commands: conversation::Upload::new(b"", key, number),
             is_chunked: create[0] == BF_LOADCHUNK.as_bytes(),
         };
-        let begin = command(upload.own.begin(create, now()));
+        let begin = command(upload.commands.begin(create, now()));
         server.call(key, &begin)?;
         Ok(upload)
     }
 
     /// Returns the temporary key.
     pub fn temporary(&self) -> &[u8] {
-        self.own.temporary()
+        self.commands.temporary()
     }
 
     /// Renews the time to live of the temporary key, if that is due.
     pub fn renew(&mut self) -> Result<(), Fault> {
-        if self.own.is_due(now()) {
+        if self.commands.is_due(now()) {
             self.renew_now()?;
         }
         Ok(())
     }
 
     fn renew_now(&mut self) -> Result<(), Fault> {
-        let renew = command(self.own.renew(now()));
-        let is_there: bool = self.server.query(self.own.key(), &renew)?;
+        let renew = command(self.commands.renew(now()));
+        let is_there: bool = self.server.query(self.commands.key(), &renew)?;
         is_there.then_some(()).ok_or_else(gone)
     }
 
     /// Sends the next chunk, which ends at `cursor`.
     pub fn chunk(&mut self, cursor: u64, chunk: &[u8]) -> Result<(), Fault> {
         self.renew()?;
-        let load = command(self.own.load(BF_LOADCHUNK, cursor, chunk));
-        match self.server.call(self.own.key(), &load) {
-            // The error for a key that is not there, too.
+        let load = command(self.commands.load(BF_LOADCHUNK, cursor, chunk));
+        match self.server.call(self.commands.key(), &load) {
+            // A key that is not there has the same error, so a renewal shows which it is.
             Err(fault) if fault.is(Error::BAD_CHUNK) => {
                 self.renew_now()?;
                 Err(fault)
@@ -85,7 +85,7 @@ impl<'s> Upload<'s> {
 
     /// Returns the type of the temporary key, as TYPE returns it.
     pub fn type_name(&self) -> Result<String, Fault> {
-        let (key, mut ask) = (self.own.key(), cmd("TYPE"));
+        let (key, mut ask) = (self.commands.key(), cmd("TYPE"));
         let kind: String = self.server.query(key, ask.arg(self.temporary()))?;
         if kind == "none" {
             Err(gone())
@@ -97,9 +97,11 @@ impl<'s> Upload<'s> {
     /// Renames the complete value to its key. Returns false if the key exists, unless `replace` is set.
     pub fn finish(self, expiry: NewExpiry, replace: bool) -> Result<bool, Fault> {
         if self.is_chunked {
-            // BF.INFO fails for a filter that lacks chunks.
+            // This module's BF.INFO fails for a filter that lacks chunks.
             let mut info = cmd(BF_INFO);
-            let found = self.server.call(self.own.key(), info.arg(self.temporary()));
+            let found = self
+                .server
+                .call(self.commands.key(), info.arg(self.temporary()));
             found.map_err(or_gone)?;
         }
         let how = if replace {
@@ -107,8 +109,8 @@ impl<'s> Upload<'s> {
         } else {
             Finish::Keep
         };
-        let finish = command(self.own.finish(how, expiry));
-        let there = self.server.query::<String>(self.own.key(), &finish);
+        let finish = command(self.commands.finish(how, expiry));
+        let there = self.server.query::<String>(self.commands.key(), &finish);
         let there = there.map_err(or_gone)?;
         Ok(there == "none")
     }
@@ -117,15 +119,14 @@ impl<'s> Upload<'s> {
 impl Drop for Upload<'_> {
     fn drop(&mut self) {
         // If this fails, the key's time to live deletes it.
-        let unlink = command(self.own.unlink());
-        let _ = self.server.call(self.own.key(), &unlink);
+        let unlink = command(self.commands.unlink());
+        let _ = self.server.call(self.commands.key(), &unlink);
     }
 }
 
 /// Returns the fault of a call on the temporary key, or that the key is gone.
 fn or_gone(fault: Fault) -> Fault {
-    let by_script =
-        matches!(&fault, Fault::Refused(text) if text.contains("temporary key is gone"));
+    let by_script = matches!(&fault, Fault::Refused(text) if text.contains(GONE));
     if by_script || fault.is(Error::NOT_FOUND) {
         gone()
     } else {

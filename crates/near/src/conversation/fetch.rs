@@ -1,4 +1,7 @@
 //! Fetches an object: a Bloom filter that only grows in chunks, any other by DUMP.
+//!
+//! The key may be deleted or replaced meanwhile. So a failure is reported only if the type of the value, which is asked for again,
+//! is still the same; otherwise the new value is fetched.
 
 use std::time::Duration;
 
@@ -27,13 +30,16 @@ pub struct Fetch<E> {
 /// What the command that was sent last is for.
 #[derive(Debug)]
 enum Phase<E> {
-    /// The type of the value. After a failure, it is the reason unless the type is another one now.
+    /// The type of the value. After a failure, which is reported unless the type is another one now.
     Kind(Option<Failure<E>>),
+    /// The next chunk.
     Chunks(Box<Loading>),
+    /// The whole value.
     Dump,
 }
 
 impl<E> Fetch<E> {
+    /// Begins to fetch the object of a key.
     pub fn new(key: &[u8], seed: Seed) -> Self {
         Self {
             key: key.into(),
@@ -44,6 +50,7 @@ impl<E> Fetch<E> {
         }
     }
 
+    /// Returns the command to send next.
     pub fn next(&self) -> Words<'_> {
         let name = match &self.phase {
             Phase::Kind(_) => "TYPE",
@@ -58,6 +65,7 @@ impl<E> Fetch<E> {
         words([name.as_bytes(), &self.key])
     }
 
+    /// Takes what became of the command. Returns the end after the last one.
     pub fn take(&mut self, reply: Reply<'_, E>) -> Option<End<E>> {
         match (std::mem::replace(&mut self.phase, Phase::Kind(None)), reply) {
             (Phase::Chunks(loading), Reply::Failed { error, refusal }) => {
@@ -68,13 +76,15 @@ impl<E> Fetch<E> {
                 } else if loading.has_ids && lacks_ids(text) {
                     self.attempt(false);
                 } else if text == "not found" {
-                    // It is being replaced.
+                    // A replacement deletes the key first.
                     self.attempt(loading.has_ids);
                 } else {
                     return self.fail(error, refusal);
                 }
                 None
             }
+            // A server that refuses TYPE as well would refuse it for ever.
+            (Phase::Kind(Some(failure)), Reply::Failed { .. }) => Some(Err(failure)),
             (_, Reply::Failed { error, refusal }) => self.fail(error, refusal),
             (Phase::Kind(failure), Reply::Came(&[kind])) => self.begin(kind, failure),
             (Phase::Chunks(loading), Reply::Came(&[cursor, bytes, ref rest @ ..])) => {
@@ -91,6 +101,7 @@ impl<E> Fetch<E> {
         }
     }
 
+    /// Takes the type of the value, and decides how it is read.
     fn begin(&mut self, kind: &[u8], failure: Option<Failure<E>>) -> Option<End<E>> {
         let kind = String::from_utf8_lossy(kind);
         if let Some(failure) = failure
@@ -126,6 +137,7 @@ impl<E> Fetch<E> {
         };
     }
 
+    /// Takes a chunk.
     fn load(
         &mut self,
         loading: Box<Loading>,
@@ -150,6 +162,7 @@ impl<E> Fetch<E> {
         None
     }
 
+    /// Takes a failure. A refusal may mean that the value was replaced.
     fn fail(&mut self, error: E, refusal: Option<&str>) -> Option<End<E>> {
         let failure = Failure::Client(error);
         match refusal {
@@ -162,5 +175,107 @@ impl<E> Fetch<E> {
     fn doubt(&mut self, failure: Failure<E>) -> Option<End<E>> {
         self.phase = Phase::Kind(Some(failure));
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use valkeybloom_sketches::cms::{self, CellSize, CountMin};
+
+    use super::super::upload::name_of;
+    use super::*;
+
+    fn payload() -> Vec<u8> {
+        let shape = cms::Shape::new(9, 2, CellSize::Four).expect("a shape");
+        let made = CountMin::new(shape, u64::MAX).expect("a sketch");
+        let dump = Sketch::CountMin(made).by_ref().to_dump();
+        dump.expect("there is memory")
+    }
+
+    fn shown(end: End<String>) -> String {
+        match end {
+            Ok(_) => "fetched".to_owned(),
+            Err(Failure::NoKey) => "no key".to_owned(),
+            Err(Failure::NoSketch(kind)) => format!("no sketch: {kind}"),
+            Err(Failure::Client(error)) => error,
+            Err(failure) => format!("{failure:?}"),
+        }
+    }
+
+    /// Each command is answered by a word, nothing, a payload, the text of a refusal after "!", or not at all.
+    #[test]
+    fn each_reply_leads_to_the_next_command() {
+        let payload = payload();
+        for (said, end) in [
+            ("TYPE CMSk-TYPE, DUMP payload", "fetched"),
+            ("TYPE none", "no key"),
+            ("TYPE string", "no sketch: string"),
+            ("TYPE lost", "lost"),
+            ("TYPE CMSk-TYPE, DUMP lost", "lost"),
+            // It was deleted meanwhile, or replaced.
+            ("TYPE CMSk-TYPE, DUMP nothing, TYPE none", "no key"),
+            (
+                "TYPE CMSk-TYPE, DUMP damaged, TYPE bloomfltx, DUMP payload",
+                "fetched",
+            ),
+            (
+                "TYPE TopK-TYPE, DUMP !NOPERM dump, TYPE TopK-TYPE",
+                "NOPERM dump",
+            ),
+            // The same server refuses everything.
+            (
+                "TYPE bloomfltr, BF.SCANDUMP !MOVED 1 h, TYPE !MOVED 1 h",
+                "MOVED 1 h",
+            ),
+            (
+                "TYPE TopK-TYPE, DUMP !NOPERM dump, TYPE lost",
+                "NOPERM dump",
+            ),
+            // A server without chunks.
+            (
+                "TYPE MBbloom--, BF.SCANDUMP !ERR unknown command, DUMP payload",
+                "fetched",
+            ),
+            (
+                "TYPE bloomfltr, BF.SCANDUMP !ERR not found, BF.SCANDUMP !NOPERM no, TYPE none",
+                "no key",
+            ),
+        ] {
+            let mut fetch = Fetch::new(b"k", Seed::FIXED);
+            let mut ended = None;
+            for step in said.split(", ") {
+                assert!(ended.is_none(), "{said}");
+                let (command, reply) = step.split_once(' ').expect("a command and its reply");
+                assert_eq!(name_of(&fetch.next()), command, "{said}");
+                let came = [match reply {
+                    "payload" => &payload[..],
+                    _ => reply.as_bytes(),
+                }];
+                let failed = |text: &str, refusal| Reply::Failed {
+                    error: text.to_owned(),
+                    refusal,
+                };
+                ended = fetch.take(match (reply, reply.strip_prefix('!')) {
+                    (_, Some(text)) => failed(text, Some(text)),
+                    ("lost", _) => failed(reply, None),
+                    ("nothing", _) => Reply::Came(&[]),
+                    _ => Reply::Came(&came),
+                });
+            }
+            assert_eq!(ended.map(shown).as_deref(), Some(end), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_filter_that_is_replaced_again_and_again_is_read_at_once() {
+        let mut fetch = Fetch::<()>::new(b"k", Seed::FIXED);
+        assert!(fetch.take(Reply::Came(&[b"bloomfltr"])).is_none());
+        for _ in 0..ATTEMPTS {
+            assert_eq!(name_of(&fetch.next()), "BF.SCANDUMP");
+            let error = ();
+            let refusal = Some("ERR not found");
+            assert!(fetch.take(Reply::Failed { error, refusal }).is_none());
+        }
+        assert_eq!(name_of(&fetch.next()), "DUMP");
     }
 }

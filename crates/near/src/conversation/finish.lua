@@ -20,6 +20,10 @@ if kind ~= 'none' and merge ~= '' then
             expire, time = 'PEXPIRE', math.max(time, 1)
         end
     end
+    -- First on the temporary key: a merge that was not permitted to end so would stay, and be repeated.
+    if expire ~= '' then
+        redis.call(expire, unfinished, time)
+    end
     if merge == 'CMS.MERGE' then
         redis.call(merge, key, 2, key, unfinished)
     elseif merge == 'TDIGEST.MERGE' then

@@ -19,7 +19,7 @@ use fetch::Fetch;
 pub use said::{End, Failure, Reply, Words, reason, without_arguments, without_page};
 use store::Store;
 pub use store::{Existing, Options};
-pub use upload::{Finish, NewExpiry, Upload, is_temporary};
+pub use upload::{Finish, GONE, NewExpiry, Upload, is_temporary};
 
 /// An exchange of commands and replies.
 #[derive(Debug)]

@@ -4,8 +4,8 @@
 //!   Look → Begin → Chunk … → Finish → Unlink
 //! ```
 //!
-//! Any other object than a filter has no chunks, and a merge does not look, because it expects a value. After a failure, the
-//! temporary key is deleted.
+//! Any other object than a filter has no chunks, and a merge does not look, because it expects a value. Once it has begun, a
+//! failure ends with Unlink, too.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use valkeybloom_protocol::names::BF_LOADCHUNK;
 use valkeybloom_sketches::{DecodeError, Sketch};
 
 use super::said::{End, Failure, Reply, Words, chunk_after, reason, types, words};
-use super::upload::{Finish, NewExpiry, Upload};
+use super::upload::{Finish, GONE, NewExpiry, Upload};
 
 /// What becomes of a value that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +161,11 @@ impl<E> Store<E> {
                 Ok(())
             }
             (Phase::Unlink(end), _) => return Some(end.map(|()| None)),
-            _ => return Some(Err(Failure::Unexpected)),
+            (Phase::Look, _) => return Some(Err(Failure::Unexpected)),
+            (Phase::Finish, _) => {
+                self.phase = Phase::Unlink(Err(Failure::Unexpected));
+                Ok(())
+            }
         };
         if let Err(error) = next {
             self.phase = Phase::Unlink(Err(Failure::Undecodable(error)));
@@ -233,9 +237,6 @@ const ADVICE: [(&str, &str); 6] = [
         "make what you add with the seed of the filter that is there, or from its template",
     ),
 ];
-
-/// The text of finish.lua without its code.
-const GONE: &str = "the temporary key is gone: it expired, or was deleted or evicted";
 
 const LOAD: &str = "load the module valkeybloom into the server";
 

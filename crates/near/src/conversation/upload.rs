@@ -26,6 +26,9 @@ const LEASE: Duration = Duration::from_secs(300);
 const BEGIN: &str = include_str!("begin.lua");
 const FINISH: &str = include_str!("finish.lua");
 
+/// The error of finish.lua for a temporary key that is gone, without its code.
+pub const GONE: &str = "the temporary key is gone: it expired, or was deleted or evicted";
+
 /// When a key expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewExpiry {
@@ -262,6 +265,11 @@ mod tests {
             let expected = format!("EVAL finish.lua 2 {keys} 300000 {words} {types}");
             assert_eq!(found, expected.trim_end());
         }
+    }
+
+    #[test]
+    fn the_script_says_what_is_gone() {
+        assert!(FINISH.contains(&format!("'ERR {GONE}'")));
     }
 
     #[test]
