@@ -8,7 +8,7 @@
 
 use std::ffi::CStr;
 
-use valkeybloom_protocol::bloom::{Answered, Once};
+use valkeybloom_protocol::bloom::{ANSWERED_ANSWERS, ANSWERED_RECEIPT, Once};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::{Added, Refusal};
 use valkeybloom_sketches::{Answers, Receipt, Resize};
@@ -153,9 +153,9 @@ pub fn touch<'a>(keys: &mut Keyspace<'a>, receipt: Str<'a>) {
 }
 
 /// Appends the answers of a command that was executed elsewhere. Words that this module does not replicate change nothing.
-pub fn replay<'a>(keys: &mut Keyspace<'a>, args: &Argv<'a>, answered: Answered) {
-    let receipt = args.string(answered.receipt);
-    let bytes = args.string(answered.answers).bytes();
+pub fn replay<'a>(keys: &mut Keyspace<'a>, args: &Argv<'a>) {
+    let receipt = args.string(ANSWERED_RECEIPT);
+    let bytes = args.string(ANSWERED_ANSWERS).bytes();
     let Some(new) = Receipt::read(bytes) else {
         return;
     };

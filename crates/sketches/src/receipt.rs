@@ -130,7 +130,7 @@ impl<'b> Receipt<'b> {
     }
 
     /// Returns the first position from `position` on whose answer is yet to be found. `held` is the receipt, if there is
-    /// one. If it has none of the answers, they begin a new receipt: at position 0, or anywhere if `begins` is set.
+    /// one; else position 0 begins one. With `begins`, any position does, even if a receipt is held that ends before it.
     ///
     /// # Errors
     /// [`Forgotten`]: the position is before the answers that are kept, or after them.

@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use valkeybloom_protocol::bloom::{
-    Answered, Insert, Moment, Once, Reserve, require_suits, require_ttl_within,
+    Insert, Moment, Once, Reserve, is_answered, require_suits, require_ttl_within,
 };
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::{
@@ -104,8 +104,8 @@ pub fn madd(Call { ctx, keys, args }: Call) -> Done {
 
 /// `BF.INSERT key [option ...] [ITEMS item ...]`
 pub fn insert(Call { ctx, keys, args }: Call) -> Done {
-    if let Some(answered) = Answered::parse(&args).filter(|_| ctx.must_obey()) {
-        receipts::replay(keys, &args, answered);
+    if is_answered(&args) && ctx.must_obey() {
+        receipts::replay(keys, &args);
         return Ok(Reply::Ok);
     }
     let request = Insert::parse(&args, settings::defaults(), origin(ctx))?;

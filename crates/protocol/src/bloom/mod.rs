@@ -16,7 +16,7 @@ use valkeybloom_sketches::{Fraction, Seed};
 
 pub use info::{InfoField, InfoFields, InfoRequest};
 pub use maker::{Defaults, Maker};
-pub use once::{Answered, Once};
+pub use once::{ANSWERED_ANSWERS, ANSWERED_RECEIPT, Once, is_answered};
 pub use transfer::{Load, Read, ScanDump, chunk_cursor};
 
 use maker::Wanted;

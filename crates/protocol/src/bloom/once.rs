@@ -18,7 +18,7 @@ pub struct Once {
     pub receipt: usize,
     /// The position of the first item.
     pub position: u64,
-    /// BEGIN: whether a receipt that has none of the answers begins anew at the position.
+    /// BEGIN: whether a receipt begins at the position if there is none, or anew if it ends before the position.
     pub begins: bool,
 }
 
@@ -48,23 +48,15 @@ pub(super) fn require_answers(once: Option<Once>, items: &Range<usize>) -> Resul
     }
 }
 
-/// The answers of a command that was executed elsewhere, to be appended to its receipt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answered {
-    /// The index of the receipt's key among the words.
-    pub receipt: usize,
-    /// The index of the answers: the bytes of a receipt that has no other ones.
-    pub answers: usize,
-}
+/// The index of the receipt's key in the replicated form.
+pub const ANSWERED_RECEIPT: usize = 3;
 
-impl Answered {
-    /// Returns where the words are in `BF.INSERT key ONCE receipt ANSWERED answers`; `None` for other forms. A client's
-    /// command has a position in place of `ANSWERED`.
-    pub fn parse<W: CommandWords + ?Sized>(words: &W) -> Option<Self> {
-        let is = |index: usize, option: &[u8]| words.word(index).eq_ignore_ascii_case(option);
-        (words.count() == 6 && is(4, b"ANSWERED") && is(2, b"ONCE")).then_some(Self {
-            receipt: 3,
-            answers: 5,
-        })
-    }
+/// The index of the new answers in the replicated form: the bytes of a receipt that has no other ones.
+pub const ANSWERED_ANSWERS: usize = 5;
+
+/// Returns whether the words are the form in which answers are replicated: `BF.INSERT key ONCE receipt ANSWERED answers`. A
+/// client's command has a position in place of `ANSWERED`.
+pub fn is_answered<W: CommandWords + ?Sized>(words: &W) -> bool {
+    let is = |index: usize, option: &[u8]| words.word(index).eq_ignore_ascii_case(option);
+    words.count() == 6 && is(4, b"ANSWERED") && is(2, b"ONCE")
 }
