@@ -72,6 +72,20 @@ impl std::error::Error for Error {
     }
 }
 
+impl Error {
+    /// Returns the text of a server's error; `None` for any other one.
+    pub(crate) fn server_text(&self) -> Option<String> {
+        let Self::Node(error) = self else { return None };
+        Some(text_of(error.code()?, error.detail()))
+    }
+}
+
+/// Returns the text of a server's error, whose first word is the code.
+pub fn text_of(code: &str, detail: Option<&str>) -> String {
+    let text = [code, detail.unwrap_or_default()].join(" ");
+    text.trim_end().to_owned()
+}
+
 impl From<RedisError> for Error {
     fn from(error: RedisError) -> Self {
         Self::Node(error)

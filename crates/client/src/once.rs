@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
-use valkeybloom_near::clock::now;
 use valkeybloom_near::once::{self, Adding, Receipts, Refusal};
 use valkeybloom_sketches::Forgotten;
 
@@ -17,7 +16,8 @@ use crate::error::Error;
 ///
 /// The answers are kept in receipts on the server. The object has receipts of its own, one for each call in flight. So a
 /// connection may send a command as often as it likes. If [`add`](Self::add) fails or its future is dropped, call it again
-/// with these items: it returns what was new to the first call.
+/// with these items: it returns what was new to the first call. Both need the receipt: the server's `bf.bloom-receipt-ttl`
+/// must be longer than they go on.
 ///
 /// A program that reads its input again, from positions of its own, has a [`Consumer`].
 ///
@@ -45,7 +45,7 @@ pub struct Once(Adder);
 /// A consumer of [`Once`]: it says the position of each item in its input, and has one receipt. Clones are cheap handles.
 ///
 /// Positions that were added before get the same answers again, and their items are not added. The receipt keeps the last
-/// 100,000 answers. Batches of one consumer are added one after the other.
+/// 100,000 answers. Add the batches of one consumer one after the other.
 #[derive(Clone)]
 pub struct Consumer(Adder);
 
@@ -63,7 +63,7 @@ const UNTIL_END: &str = "a call has its addition until it ends";
 
 const REQUIRED: Adding = Adding {
     creates: true,
-    may_lack: false,
+    may_skip_receipts: false,
 };
 
 /// Returns a random number, so that hardly ever another object has the same.
@@ -106,8 +106,9 @@ impl Once {
     ///
     /// # Errors
     ///
-    /// The server can't be reached, refused, or did not answer in time; [`Error::Forgotten`] if it lost a receipt, and
-    /// [`Error::NoReceipts`] if it has none. The next call that has these items returns what was new.
+    /// The server can't be reached, refused, or did not answer in time; [`Error::NoReceipts`] if it has no receipts. The next
+    /// call that has these items returns what was new. After [`Error::Forgotten`] it can't: the server lost the receipt of an
+    /// earlier call that failed, and what was new to that call is not known any more.
     pub async fn add(&self, items: &[impl AsRef<[u8]>]) -> Result<Vec<bool>, Error> {
         self.0.add(items, 0).await
     }
@@ -129,7 +130,7 @@ impl Consumer {
     /// # Errors
     ///
     /// The server can't be reached, refused, or did not answer in time; [`Error::Unexpected`] if the key of the receipt
-    /// holds something else.
+    /// holds a string that is not a receipt. Any other type is a refusal.
     pub async fn position(&self) -> Result<u64, Error> {
         let words = locked(&self.0.receipts).position_words();
         let mut command = Cmd::new();
@@ -171,8 +172,6 @@ pub struct Call<'o> {
     receipts: &'o Mutex<once::Once>,
     /// `None` once the call has ended.
     addition: Option<once::Addition>,
-    /// Whether the server refused one item, and not a command.
-    is_item_refused: bool,
 }
 
 impl<'o> Call<'o> {
@@ -183,7 +182,7 @@ impl<'o> Call<'o> {
         at: u64,
     ) -> Self {
         let mut once = locked(receipts);
-        let mut addition = once.begin(at, now());
+        let mut addition = once.begin(at);
         for (item, is_claimed) in items {
             // Without memory, a Rust program ends anyway.
             let pushed = once.push(&mut addition, item, is_claimed);
@@ -192,7 +191,6 @@ impl<'o> Call<'o> {
         Self {
             receipts,
             addition: Some(addition),
-            is_item_refused: false,
         }
     }
 
@@ -220,7 +218,7 @@ impl<'o> Call<'o> {
             let reply = match send(command).await {
                 Ok(reply) => reply,
                 Err(error) => {
-                    require_retry(self.addition_mut(), error, false)?;
+                    self.require_retry(error)?;
                     continue;
                 }
             };
@@ -228,8 +226,8 @@ impl<'o> Call<'o> {
             let is_short = answers.len() < count;
             added(&self.addition_mut().take(answers));
             if let Some(error) = refusal {
-                self.is_item_refused = true;
-                require_retry(self.addition_mut(), error, true)?;
+                self.addition_mut().refuse_item();
+                return Err(error);
             }
             if is_short {
                 return Err(Error::Unexpected);
@@ -238,17 +236,27 @@ impl<'o> Call<'o> {
         Ok(())
     }
 
+    /// Takes the error of a command. Returns it, or a clearer one, unless the call goes on without receipts.
+    fn require_retry(&mut self, error: Error) -> Result<(), Error> {
+        let Some(text) = error.server_text() else {
+            return Err(error);
+        };
+        Err(match self.addition_mut().refuse(&text) {
+            Refusal::Without => return Ok(()),
+            Refusal::Forgotten(Forgotten { from, to }) => Error::Forgotten { from, to },
+            Refusal::Lacking => Error::NoReceipts,
+            Refusal::Other => error,
+        })
+    }
+
     /// Returns the answers that are known.
     pub fn answers(&self) -> Vec<Option<bool>> {
         self.addition().answers()
     }
 
-    /// Returns the indices of the items that the error of the last command is about.
-    pub fn failed(&self) -> &[usize] {
-        match self.addition().unanswered() {
-            [first, ..] if self.is_item_refused => std::slice::from_ref(first),
-            unanswered => unanswered,
-        }
+    /// Returns the indices of the items that the last error is about.
+    pub fn failed(&self) -> Vec<usize> {
+        self.addition().failed()
     }
 
     /// Ends the call. The program gets the answers that are known.
@@ -258,7 +266,7 @@ impl<'o> Call<'o> {
 
     fn end(&mut self, is_delivered: bool) {
         if let Some(addition) = self.addition.take() {
-            locked(self.receipts).end(addition, is_delivered, now());
+            locked(self.receipts).end(addition, is_delivered);
         }
     }
 }
@@ -303,27 +311,6 @@ fn answers_in(reply: Value, count: usize) -> Result<(Vec<bool>, Option<Error>), 
         answers.push(is_yes(&element).ok_or(Error::Unexpected)?);
     }
     Ok((answers, None))
-}
-
-/// Takes an error. Requires that the call can go on: with commands that the server does not refuse.
-fn require_retry(
-    addition: &mut once::Addition,
-    error: Error,
-    is_element: bool,
-) -> Result<(), Error> {
-    let Error::Node(redis) = &error else {
-        return Err(error);
-    };
-    let Some(code) = redis.code() else {
-        return Err(error);
-    };
-    let text = [code, redis.detail().unwrap_or_default()].join(" ");
-    Err(match addition.refuse(text.trim_end(), is_element) {
-        Refusal::Without => return Ok(()),
-        Refusal::Forgotten(Forgotten { from, to }) => Error::Forgotten { from, to },
-        Refusal::Lacking => Error::NoReceipts,
-        Refusal::Other => error,
-    })
 }
 
 impl fmt::Debug for Once {

@@ -45,7 +45,7 @@ export class Near {
     this.#receipts = new Receipts(this.#client.full(this.#name), {
       isOn: Boolean(once),
       creates: missing === 'create',
-      mayLack: true,
+      maySkipReceipts: true,
     });
     const isReplica = reader !== undefined && reader !== null;
     const reads = commandsOf(isReplica ? reader : client, this.#name);

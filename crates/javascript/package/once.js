@@ -4,7 +4,7 @@ import { answersIn, commandsOf, unexpected } from './clients.js';
 import { keyBytes, withItem } from './items.js';
 import { integer, listOf, options } from './parameters.js';
 import {
-  SketchError, call, encoder, f64, lastError, nowMicros, result, run, takeBuffer, takeItems, textOf, u32, wasm, withBytes,
+  SketchError, call, encoder, f64, lastError, result, run, takeBuffer, takeItems, textOf, u32, wasm, withBytes,
   withPlace,
 } from './wasm.js';
 
@@ -19,13 +19,13 @@ export class Receipts {
 
   /**
    * `name` is the key as the server knows it. Additions have receipts if `isOn`. If the server takes none, items are added
-   * without receipts if they `mayLack`. A command `creates` a missing filter, with the server's parameters.
+   * without receipts if they `maySkipReceipts`. A command `creates` a missing filter, with the server's parameters.
    */
-  constructor(name, { consumer, begin = 0n, isOn = true, creates, mayLack }) {
+  constructor(name, { consumer, begin = 0n, isOn = true, creates, maySkipReceipts }) {
     const [high, low] = crypto.getRandomValues(new BigUint64Array(2));
     this.#pointer = withBytes(name, (...key) =>
       withBytes(consumer ?? new Uint8Array(), (address, length) =>
-        result(u32, 'once_new', ...key, consumer ? address : 0, length, begin, high, low, isOn, creates, mayLack)),
+        result(u32, 'once_new', ...key, consumer ? address : 0, length, begin, high, low, isOn, creates, maySkipReceipts)),
     );
     freed.register(this, this.#pointer);
   }
@@ -36,7 +36,7 @@ export class Receipts {
   async add(client, name, items, { at = 0n, isClaimed = () => false, keep = () => {} } = {}) {
     const list = listOf(items, 'items');
     const claimed = list.map(isClaimed);
-    const addition = result(u32, 'once_begin', this.#pointer, at, nowMicros());
+    const addition = result(u32, 'once_begin', this.#pointer, at);
     let isDelivered = false;
     try {
       list.forEach((item, index) => {
@@ -51,7 +51,7 @@ export class Receipts {
       return answers;
     } finally {
       try {
-        call('once_end', this.#pointer, addition, isDelivered, nowMicros());
+        call('once_end', this.#pointer, addition, isDelivered);
       } catch (error) {
         // Without memory to note the end of the call, the program gets its answers or its error nevertheless.
         if (error.code !== 'NO_MEMORY') throw error;
@@ -88,22 +88,23 @@ async function send(client, name, addition, { command, words, items }, keep) {
   try {
     replies = await client.send(command, name, ...words);
   } catch (error) {
-    requireRetry(addition, error, client.refusalOf(error), false);
+    requireRetry(addition, error, client.refusalOf(error));
     return;
   }
   const [answers, refused] = answersIn(command, replies, items.length);
   withBytes(answers, (...bytes) => call('once_take', addition, ...bytes));
   keep(items.slice(0, answers.length));
-  if (refused !== undefined) requireRetry(addition, refused, client.refusalOf(refused) ?? '', true);
+  if (refused === undefined) return;
+  call('once_refuse_item', addition);
+  throw refused;
 }
 
-/** Throws an error, or a clearer one, unless the call goes on without receipts. */
-function requireRetry(addition, error, refusal, isElement) {
+/** Throws the error of a command, or a clearer one, unless the call goes on without receipts. */
+function requireRetry(addition, error, refusal) {
   if (refusal === undefined) throw error;
   const text = encoder.encode(refusal);
   const [meaning, first, end] = withPlace((known) => {
-    const meaning = withBytes(text, (...bytes) =>
-      run(wasm.valkeybloom_once_refuse, addition, ...bytes, isElement, known));
+    const meaning = withBytes(text, (...bytes) => run(wasm.valkeybloom_once_refuse, addition, ...bytes, known));
     return [meaning, f64(known), f64(known + 8)];
   });
   if (meaning === RETRY_WITHOUT) return;
@@ -130,7 +131,7 @@ export class Once {
       consumer: consumer === undefined ? undefined : keyBytes(consumer, 'consumer'),
       begin: integer(begin === undefined ? 0 : begin, 'begin'),
       creates: true,
-      mayLack: false,
+      maySkipReceipts: false,
     });
   }
 

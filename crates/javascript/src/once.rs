@@ -3,7 +3,6 @@
 use valkeybloom_near::once::{Adding, Addition, LACKING, Once, Receipts, Refusal};
 use valkeybloom_sketches::Forgotten;
 
-use super::near::time;
 use valkeybloom_ffi::border::{
     Buffer, Failure, Items, Status, borrow, borrow_mut, call, put, slice,
 };
@@ -25,7 +24,7 @@ pub unsafe extern "C" fn valkeybloom_once_new(
     low: u64,
     is_on: bool,
     creates: bool,
-    may_lack: bool,
+    may_skip_receipts: bool,
     once: *mut *mut Once,
 ) -> Status {
     // SAFETY: the caller keeps the contract above.
@@ -37,8 +36,11 @@ pub unsafe extern "C" fn valkeybloom_once_new(
         } else {
             Receipts::Consumer(slice(consumer, consumer_length)?, begin)
         };
-        let (key, adding) = (slice(key, key_length)?, Adding { creates, may_lack });
-        give(once, Once::new(key, receipts, adding))
+        let adding = Adding {
+            creates,
+            may_skip_receipts,
+        };
+        give(once, Once::new(slice(key, key_length)?, receipts, adding))
     })
 }
 
@@ -107,11 +109,10 @@ pub unsafe extern "C" fn valkeybloom_once_position_in(
 pub unsafe extern "C" fn valkeybloom_once_begin(
     once: *mut Once,
     at: u64,
-    now_us: f64,
     addition: *mut *mut Addition,
 ) -> Status {
     // SAFETY: the caller keeps the contract above.
-    call(|| unsafe { give_made(addition, || Ok(borrow_mut(once)?.begin(at, time(now_us)))) })
+    call(|| unsafe { give_made(addition, || Ok(borrow_mut(once)?.begin(at))) })
 }
 
 /// Appends an item to a call. `is_claimed` says whether a copy of the filter claims it.
@@ -175,7 +176,20 @@ pub unsafe extern "C" fn valkeybloom_once_take(
     })
 }
 
-/// Takes a server's error, which may have stood in a reply. Returns what it means: 0 for any error, and 1 if the call goes on. 2
+/// Takes the refusal of an item, which stood in a reply after the answers that were taken.
+///
+/// # Safety
+/// The pointer is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_once_refuse_item(addition: *mut Addition) -> Status {
+    // SAFETY: the caller keeps the contract above.
+    call(|| unsafe {
+        borrow_mut(addition)?.refuse_item();
+        Ok(())
+    })
+}
+
+/// Takes a server's error, which came in place of a reply. Returns what it means: 0 for any error, and 1 if the call goes on. 2
 /// means that the server has no receipts; the last error then says so. 3 means that the receipt lacks answers; `known` then has
 /// the first position with an answer, and the first one after it without an answer.
 ///
@@ -187,14 +201,13 @@ pub unsafe extern "C" fn valkeybloom_once_refuse(
     addition: *mut Addition,
     text: *const u8,
     text_length: usize,
-    is_element: bool,
     known: *mut [f64; 2],
 ) -> u32 {
     let mut meaning = 0;
     // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let text = String::from_utf8_lossy(slice(text, text_length)?);
-        match borrow_mut(addition)?.refuse(&text, is_element) {
+        match borrow_mut(addition)?.refuse(&text) {
             Refusal::Other => return Ok(()),
             Refusal::Without => meaning = 1,
             Refusal::Lacking => {
@@ -237,12 +250,11 @@ pub unsafe extern "C" fn valkeybloom_once_end(
     once: *mut Once,
     addition: *mut Addition,
     is_told: bool,
-    now_us: f64,
 ) -> Status {
     // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let addition = *Box::from_raw(addition);
-        borrow_mut(once)?.end(addition, is_told, time(now_us));
+        borrow_mut(once)?.end(addition, is_told);
         Ok(())
     })
 }

@@ -134,7 +134,10 @@ test('a consumer gets the same answers again', async () => {
     const own = new Once(one, 'names');
     assert.deepEqual([await own.add(['ann']), await own.add(['ann', 7, Buffer.from('7')])], [[true], [false, true, false]]);
     assert.deepEqual([await own.add([]), await own.position()], [[], undefined]);
-    assert.equal((await client.call('KEYS', '{names}:once:own-*')).length, 1);
+    const receipts = await client.call('KEYS', '{names}:once:own-*');
+    assert.equal(receipts.length, 1);
+    await client.call('DEL', ...receipts);
+    assert.deepEqual([await own.add(['bob']), await client.call('KEYS', '{names}:once:own-*')], [[true], receipts]);
     await client.call('SET', '{clicks}:once:worker-7', 'text');
     await assert.rejects(once.position(), { code: 'REFUSED' });
     await assert.rejects(once.add(['/a'], { at: 1200 }), /does not hold a receipt/);

@@ -1,17 +1,18 @@
 //! Additions with receipts, at a server in memory that loses commands and replies.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Duration;
 
 use valkeybloom_near::once::{Adding, Addition, LACKING, Once, Receipts, Refusal};
 use valkeybloom_sketches::Forgotten;
 use valkeybloom_testing::support::Rng;
 
-const NOW: Duration = Duration::from_secs(1);
 const CREATING: Adding = Adding {
     creates: true,
-    may_lack: false,
+    may_skip_receipts: false,
 };
+
+/// The refusal of an item.
+const FULL: &str = "ERR non scaling filter is full";
 
 /// A set and its receipts. Each has its first position and its answers.
 #[derive(Default)]
@@ -40,7 +41,6 @@ impl Server {
     }
 
     fn reply(&mut self, words: &[Vec<u8>], items: &[Vec<u8>]) -> Reply {
-        const FULL: &str = "ERR non scaling filter is full";
         let mut words = words.iter().map(|word| std::str::from_utf8(word).unwrap());
         let mut answers = Vec::new();
         let second = match words.next() {
@@ -100,12 +100,27 @@ fn next(addition: &mut Addition) -> Option<Sent> {
     Some((command.words, items))
 }
 
+/// Sends the next command of a call, and gets no reply.
+fn sent(mut addition: Addition) -> Addition {
+    next(&mut addition);
+    addition
+}
+
 fn begin(once: &mut Once, items: &[&[u8]], at: u64) -> Addition {
-    let mut addition = once.begin(at, NOW);
+    let mut addition = once.begin(at);
     for item in items {
         once.push(&mut addition, item, false).unwrap();
     }
     addition
+}
+
+/// Takes the error of a reply.
+fn refuse(addition: &mut Addition, text: &str) -> Refusal {
+    if text == FULL {
+        addition.refuse_item();
+        return Refusal::Other;
+    }
+    addition.refuse(text)
 }
 
 /// A client's state and the server that it calls.
@@ -128,9 +143,8 @@ impl Pair {
         let mut result = Ok(());
         while let Some((words, items)) = next(&mut addition) {
             let Reply(answers, error) = self.server.reply(&words, &items);
-            let is_element = !answers.is_empty();
             addition.take(answers);
-            match error.map(|error| addition.refuse(&error, is_element)) {
+            match error.map(|error| refuse(&mut addition, &error)) {
                 None | Some(Refusal::Without) => {}
                 Some(refusal) => {
                     result = Err(refusal);
@@ -141,8 +155,17 @@ impl Pair {
         let answers = addition.answers().into_iter();
         let answers = answers.map(|answer| if answer == Some(true) { '1' } else { '0' });
         let answers = answers.collect();
-        self.once.end(addition, result.is_ok(), NOW);
+        self.once.end(addition, result.is_ok());
         result.map(|()| answers)
+    }
+
+    /// Adds items, of a letter each, in a command whose reply is lost.
+    fn lose(&mut self, items: &str) {
+        let items: Vec<&[u8]> = items.as_bytes().chunks(1).collect();
+        let mut addition = begin(&mut self.once, &items, 0);
+        let (words, items) = next(&mut addition).unwrap();
+        self.server.reply(&words, &items);
+        self.once.end(addition, false);
     }
 }
 
@@ -234,49 +257,54 @@ fn a_batch_is_cut_and_its_positions_go_on() {
             };
             assert_eq!(addition.take(answers).len(), items.len());
         }
-        let begins = if at > 0 { "BEGIN " } else { "" };
-        let expected = [
-            (format!("{at} {begins}ITEMS"), 10_000),
-            (format!("{} ITEMS", at + 10_000), 10_000),
-            (format!("{} ITEMS", at + 20_000), 5000),
-        ];
+        // A consumer begins at one position; own receipts may vanish at any.
+        let expected = if at > 0 {
+            ["5 BEGIN ITEMS", "10005 ITEMS", "20005 ITEMS"]
+        } else {
+            ["0 ITEMS", "10000 BEGIN ITEMS", "20000 BEGIN ITEMS"]
+        };
+        let expected: Vec<_> = (expected.map(str::to_owned).into_iter())
+            .zip([10_000, 10_000, 5000])
+            .collect();
         assert_eq!(sent, expected);
         assert_eq!(addition.answers(), vec![Some(true); 25_000]);
-        once.end(addition, true, NOW);
+        once.end(addition, true);
     }
 }
 
 #[test]
-fn an_own_receipt_is_taken_again_unless_it_was_idle() {
+fn an_own_receipt_is_taken_again() {
     let mut once = own();
-    let name = |once: &mut Once, now| {
-        let mut addition = once.begin(0, now);
-        once.push(&mut addition, b"x", false).unwrap();
+    let name = |once: &mut Once| {
+        let mut addition = begin(once, &[b"x"], 0);
         let (words, _) = next(&mut addition).unwrap();
         addition.take([true]);
-        (words[2].last().copied(), words[3].clone(), addition)
+        let words = String::from_utf8(words[2..].join(&b' ')).unwrap();
+        (words.split_once("07-").unwrap().1.to_owned(), addition)
     };
-    let (first, position, mine) = name(&mut once, NOW);
-    assert_eq!((first, &position[..]), (Some(b'1'), &b"0"[..]));
+    let (first, mine) = name(&mut once);
+    assert_eq!(first, "1 0 ITEMS");
     // Two calls at once have two receipts.
-    let (second, position, two) = name(&mut once, NOW);
-    assert_eq!((second, &position[..]), (Some(b'2'), &b"0"[..]));
-    once.end(two, true, NOW);
-    once.end(mine, true, NOW);
-    let (again, position, mine) = name(&mut once, NOW);
-    assert_eq!((again, &position[..]), (Some(b'1'), &b"1"[..]));
-    once.end(mine, true, NOW);
-    let (third, position, _) = name(&mut once, NOW + Duration::from_secs(3600));
-    assert_eq!((third, &position[..]), (Some(b'3'), &b"0"[..]));
+    let (second, two) = name(&mut once);
+    assert_eq!(second, "2 0 ITEMS");
+    once.end(two, true);
+    once.end(mine, true);
+    assert_eq!(name(&mut once).0, "1 1 BEGIN ITEMS");
 }
 
 #[test]
-fn a_receipt_of_its_own_that_is_gone_fails_one_call() {
+fn an_own_receipt_that_is_gone_begins_anew() {
     let mut pair = Pair::new(own());
     assert_eq!(pair.call("a", 0), Ok("1".into()));
     pair.server.receipts.clear();
-    assert_eq!(pair.call("b", 0), forgotten(0, 0));
-    assert_eq!(pair.call("b", 0), Ok("1".into()));
+    assert_eq!(pair.call("ab", 0), Ok("01".into()));
+    let receipts: Vec<_> = pair.server.receipts.values().collect();
+    assert_eq!(receipts, [&(1, vec![false, true])]);
+    // The receipt of a failed call had the answers, which are lost.
+    pair.lose("c");
+    pair.server.receipts.clear();
+    assert_eq!(pair.call("c", 0), forgotten(0, 0));
+    assert_eq!(pair.call("c", 0), Ok("0".into()));
 }
 
 #[test]
@@ -293,10 +321,65 @@ fn a_refused_item_keeps_the_answers_before_it() {
 }
 
 #[test]
+fn an_error_is_about_items_of_its_call() {
+    let failed = |lost: &str, room, items: &[&[u8]]| {
+        let mut pair = Pair::new(own());
+        let lost: Vec<&[u8]> = lost.as_bytes().chunks(1).collect();
+        let never_arrived = sent(begin(&mut pair.once, &lost, 0));
+        pair.once.end(never_arrived, false);
+        pair.server.room = Some(room);
+        let mut addition = begin(&mut pair.once, items, 0);
+        while let Some((words, items)) = next(&mut addition) {
+            let Reply(answers, error) = pair.server.reply(&words, &items);
+            addition.take(answers);
+            if let Some(error) = error {
+                assert_eq!(refuse(&mut addition, &error), Refusal::Other);
+                return addition.failed();
+            }
+        }
+        panic!("there is room for all items");
+    };
+    // Of its own items, the one that was refused.
+    assert_eq!(failed("", 1, &[b"a", b"b", b"c"]), [1]);
+    assert_eq!(failed("xy", 0, &[b"y", b"x"]), [1]);
+    // An item of the earlier call was refused.
+    assert_eq!(failed("xy", 0, &[b"y"]), [0]);
+    assert_eq!(failed("yx", 1, &[b"y", b"z"]), [1]);
+    // Two calls that failed had the item, which was new to the first.
+    let mut once = own();
+    for addition in [(), ()].map(|()| begin(&mut once, &[b"y"], 0)) {
+        once.end(sent(addition), false);
+    }
+    let mut addition = sent(begin(&mut once, &[b"y", b"z"], 0));
+    addition.take([true]);
+    let addition = sent(addition);
+    assert_eq!(addition.answers(), [Some(true), None]);
+    assert_eq!(addition.failed(), [1]);
+}
+
+#[test]
+fn a_call_without_receipts_ends_the_debts() {
+    let adding = Adding {
+        may_skip_receipts: true,
+        ..CREATING
+    };
+    for next_items in ["a", "b"] {
+        let mut pair = Pair::new(Once::new(b"seen", Receipts::Own(7), adding));
+        pair.lose("a");
+        assert!(pair.once.has_debts());
+        pair.server.refusal = Some("NOPERM No permissions to access a key");
+        pair.call(next_items, 0).unwrap();
+        assert!(!pair.once.has_debts(), "{next_items}");
+        pair.lose("c");
+        assert!(!pair.once.has_debts());
+    }
+}
+
+#[test]
 fn servers_without_receipts() {
-    let with = |may_lack, refusal| {
+    let with = |may_skip_receipts, refusal| {
         let adding = Adding {
-            may_lack,
+            may_skip_receipts,
             ..CREATING
         };
         let mut pair = Pair::new(Once::new(b"seen", Receipts::Own(7), adding));
@@ -347,7 +430,7 @@ impl Callers {
             let which = self.rng.below(self.failed.len());
             items.push(self.failed.swap_remove(which));
         }
-        let mut addition = self.once.begin(0, NOW);
+        let mut addition = self.once.begin(0);
         for item in &items {
             // A copy of the set may have it or not.
             let is_claimed = self.server.items.contains(item) && self.rng.below(2) == 0;
@@ -380,7 +463,7 @@ impl Callers {
                 None => self.failed.push(item),
             }
         }
-        self.once.end(addition, tells, NOW);
+        self.once.end(addition, tells);
     }
 }
 
@@ -421,7 +504,7 @@ fn each_item_is_new_to_one_caller() {
                 continue;
             }
             if callers.rng.below(2) == 0 {
-                let refusal = addition.refuse("READONLY You can't write", false);
+                let refusal = addition.refuse("READONLY You can't write");
                 assert_eq!(refusal, Refusal::Other);
             }
             callers.end((addition, items), seed % 2 == 0);

@@ -6,7 +6,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use valkeybloom_bindings::{Error, Shared};
-use valkeybloom_near::clock::now;
 use valkeybloom_near::once::{self, Adding, Once};
 use valkeybloom_sketches::Forgotten;
 
@@ -83,7 +82,7 @@ impl Receipts {
         items: impl FnOnce(&mut dyn FnMut(&[u8], bool) -> Result<(), Error>) -> Result<(), Error>,
     ) -> Result<Addition, Error> {
         let addition = self.once().write(|once| {
-            let mut addition = once.begin(at, now());
+            let mut addition = once.begin(at);
             items(&mut |item, is_claimed| Ok(once.push(&mut addition, item, is_claimed)?))?;
             Ok::<_, Error>(addition)
         })??;
@@ -104,10 +103,13 @@ impl Receipts {
         begin: u64,
         is_on: bool,
         creates: bool,
-        may_lack: bool,
+        may_skip_receipts: bool,
     ) -> Self {
         let consumer = consumer.map(|consumer| (consumer.into(), begin));
-        let adding = Adding { creates, may_lack };
+        let adding = Adding {
+            creates,
+            may_skip_receipts,
+        };
         Self {
             key: key.into(),
             own: PerProcess::new(made(key, consumer.as_ref(), adding, is_on)),
@@ -142,7 +144,7 @@ impl Receipts {
         let ended = addition.held().take();
         ended.map_or(Ok(()), |ended| {
             change(py, self.once(), |once| {
-                once.end(ended, is_delivered, now());
+                once.end(ended, is_delivered);
                 Ok(())
             })
         })
@@ -214,10 +216,15 @@ impl Addition {
         });
     }
 
-    /// Take a server's error, which may have stood in a reply. Return what it means.
-    #[pyo3(signature = (text, is_element, /))]
-    fn _refuse(&self, text: &str, is_element: bool) -> Refusal {
-        match self.with(|addition| addition.refuse(text, is_element)) {
+    /// Take the refusal of an item, which stood in a reply after the answers that were taken.
+    fn _refuse_item(&self) {
+        self.with(once::Addition::refuse_item);
+    }
+
+    /// Take a server's error, which came in place of a reply. Return what it means.
+    #[pyo3(signature = (text, /))]
+    fn _refuse(&self, text: &str) -> Refusal {
+        match self.with(|addition| addition.refuse(text)) {
             Some(once::Refusal::Forgotten(Forgotten { from, to })) => Refusal::Forgotten {
                 first: from,
                 end: to,

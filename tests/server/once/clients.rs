@@ -142,6 +142,9 @@ fn a_consumer_gets_the_same_answers_again() {
         assert_eq!(clicks.add(&["/d"], 1300).await, forgotten);
         client.ok("SET {clicks}:once:worker-7 text");
         assert_eq!(clicks.position().await, Err(Error::Unexpected));
+        client.ok("RENAME {clicks}:once:worker-7 other");
+        client.run("LPUSH {clicks}:once:worker-7 text");
+        assert!(matches!(clicks.position().await, Err(Error::Node(_))));
         // The answers before a refusal come with the next call that has the items.
         client.ok("BF.RESERVE full 0.000000001 2 NONSCALING");
         let full = Once::new(connection, "full");

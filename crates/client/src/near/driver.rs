@@ -10,7 +10,7 @@ use valkeybloom_near::{Reply, Request, Step, clock};
 
 use crate::batches::TIMEOUT;
 use crate::connection::Connection;
-use crate::error::Error;
+use crate::error::{Error, text_of};
 use crate::once::random;
 
 use super::shared::Inner;
@@ -82,7 +82,7 @@ fn outcome_of(result: Result<RedisResult<Value>, Elapsed>) -> Outcome {
 }
 
 fn refused(code: &str, detail: Option<&str>) -> Outcome {
-    let text = [code, detail.unwrap_or_default()].join(" ");
+    let text = text_of(code, detail);
     let advice = if code == "MOVED" {
         "; use a cluster client"
     } else if text.contains("unknown command") && text.contains("BF.READ") {
@@ -90,7 +90,7 @@ fn refused(code: &str, detail: Option<&str>) -> Outcome {
     } else {
         ""
     };
-    Outcome::Refused(text.trim_end().to_owned() + advice)
+    Outcome::Refused(text + advice)
 }
 
 fn reply_of<'o>(request: &Request, outcome: &'o Outcome) -> Reply<'o> {

@@ -56,7 +56,7 @@ pub struct Near {
 /// The additions of a copy.
 const ADDING: Adding = Adding {
     creates: false,
-    may_lack: true,
+    may_skip_receipts: true,
 };
 
 impl Near {
@@ -253,9 +253,7 @@ impl Near {
         let mut answers: Vec<_> = answers.collect();
         if let Err(error) = done {
             for index in call.failed() {
-                if let Some(answer @ Err(_)) = answers.get_mut(*index) {
-                    *answer = Err(error.clone());
-                }
+                answers[index] = Err(error.clone());
             }
         }
         call.finish();

@@ -1,7 +1,19 @@
 //! A call that adds items: the commands to send, and what their replies mean.
+//!
+//! A call has a [`Part`] for each failed command that it sends again, and one for its own items. The part's [`Fate`] says
+//! what [`Once::end`](super::Once::end) does with its receipt and its items:
+//!
+//! | event | fate | at the end, own items | at the end, a failed command |
+//! |---|---|---|---|
+//! | nothing is sent yet | `Known` | the receipt is free | |
+//! | a command is sent | `Open` | those without an answer become a debt | it stays a debt |
+//! | all answers came, or an item was refused | `Known` | the receipt is free | the debt is paid, and the receipt is free |
+//! | the receipt, the filter or `ONCE` is missing | `Abandoned` | the receipt is not used again | the debt is dropped |
+//! | any other error, or no reply | stays `Open` | as above | as above |
 
 use std::collections::TryReserveError;
 use std::ops::Range;
+use std::slice;
 use std::sync::Arc;
 
 use valkeybloom_protocol::batch::next_command;
@@ -11,16 +23,13 @@ use valkeybloom_sketches::Forgotten;
 use super::debts::Cursor;
 use super::items::Items;
 
-/// The mark of an item whose answer no call waits for.
-const NOBODY: usize = usize::MAX;
-
 /// How items are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adding {
     /// Whether a missing filter is created, with the server's parameters.
     pub creates: bool,
-    /// Whether items are added without a receipt if the server takes none.
-    pub may_lack: bool,
+    /// Whether items are added without receipts if the server refuses these.
+    pub may_skip_receipts: bool,
 }
 
 /// The form of the commands of a filter.
@@ -31,28 +40,31 @@ pub struct Form {
     /// Where the consumer begins; `None` without a consumer.
     pub begin: Option<u64>,
     pub adding: Adding,
-    /// Whether items are added without receipts.
-    pub is_off: bool,
+    pub without_receipts: bool,
 }
 
 impl Form {
-    /// Returns the words before the items, without the key.
-    fn words(&self, cursor: Cursor) -> Vec<Vec<u8>> {
-        if self.is_off && self.adding.creates {
+    /// Returns the words before a part's items, without the key.
+    fn words(&self, part: &Part) -> Vec<Vec<u8>> {
+        if self.without_receipts && self.adding.creates {
             return vec![b"BF.MADD".to_vec()];
         }
         let mut words = vec![BF_INSERT.as_bytes().to_vec()];
         if !self.adding.creates {
             words.push(b"NOCREATE".to_vec());
         }
-        if !self.is_off {
+        if !self.without_receipts {
+            let Cursor { receipt, position } = part.cursor;
             let mut name = self.name.to_vec();
             if self.begin.is_none() {
-                name.extend(cursor.receipt.to_string().bytes());
+                name.extend(receipt.to_string().bytes());
             }
-            let position = cursor.position.to_string().into_bytes();
-            words.extend([b"ONCE".to_vec(), name, position]);
-            if cursor.position > 0 && self.begin == Some(cursor.position) {
+            // New items begin an own receipt anew if it has expired since its last use. A failed command must not: its
+            // answers would be lost silently.
+            let is_new = part.debt.is_none();
+            let begins = self.begin.map_or(is_new, |begin| begin == position);
+            words.extend([b"ONCE".to_vec(), name, position.to_string().into_bytes()]);
+            if position > 0 && begins {
                 words.push(b"BEGIN".to_vec());
             }
         }
@@ -100,15 +112,15 @@ pub fn is_lacking(text: &str) -> bool {
 pub const LACKING: &str =
     "the server has no BF.INSERT … ONCE: load the module valkeybloom, of a version with ONCE";
 
-/// What is known of a receipt.
+/// What is known of a part's receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It ends at the part's cursor.
     Known,
     /// The items that were sent may be in it.
     Open,
-    /// It is not used any more, and the items that were sent are not in it.
-    Gone,
+    /// It is not used any more, and has no answers that matter.
+    Abandoned,
 }
 
 /// Items whose answers are in one receipt.
@@ -118,12 +130,12 @@ pub struct Part {
     pub debt: Option<u64>,
     pub cursor: Cursor,
     pub items: Arc<Items>,
-    /// For each item, the index of the answer in the call, or [`NOBODY`].
-    places: Vec<usize>,
+    /// For each item, the index of its answer in the call; `None` if only an earlier call had the item.
+    indices: Vec<Option<usize>>,
     /// The answers of the first items.
     pub answers: Vec<bool>,
     /// The end of the items that were sent.
-    pub sent: usize,
+    sent: usize,
     pub fate: Fate,
 }
 
@@ -134,7 +146,7 @@ impl Part {
             debt: None,
             cursor,
             items: Arc::default(),
-            places: Vec::new(),
+            indices: Vec::new(),
             answers: Vec::new(),
             sent: 0,
             fate: Fate::Known,
@@ -145,7 +157,7 @@ impl Part {
     fn repeating(id: u64, cursor: Cursor, items: Arc<Items>) -> Self {
         Self {
             debt: Some(id),
-            places: vec![NOBODY; items.len()],
+            indices: vec![None; items.len()],
             sent: items.len(),
             items,
             fate: Fate::Open,
@@ -157,11 +169,14 @@ impl Part {
         self.answers.len() == self.items.len()
     }
 
+    /// Returns the places of the items that were sent and have no answers.
+    pub fn unanswered(&self) -> Range<usize> {
+        self.answers.len()..self.sent
+    }
+
     /// Returns the places of the items whose answers the call waits for.
     pub fn awaited(&self) -> impl Iterator<Item = usize> {
-        let places = self.places.iter().enumerate();
-        let awaited = places.filter(|(_, index)| **index != NOBODY);
-        awaited.map(|(place, _)| place)
+        (0..self.indices.len()).filter(|place| self.indices[*place].is_some())
     }
 
     /// Returns the new items whose answers the call waited for.
@@ -176,8 +191,9 @@ impl Part {
 #[derive(Debug)]
 pub struct Addition {
     pub(super) form: Form,
-    /// The failed commands that are sent again, and then the call's own items.
-    pub(super) parts: Vec<Part>,
+    /// The failed commands, which are sent first.
+    pub(super) repeated: Vec<Part>,
+    pub(super) own: Part,
     /// The new items whose answers were known.
     pub(super) settled: Items,
     answers: Vec<Option<bool>>,
@@ -188,7 +204,8 @@ impl Addition {
     pub(super) fn new(form: Form, cursor: Cursor) -> Self {
         Self {
             form,
-            parts: vec![Part::own(cursor)],
+            repeated: Vec::new(),
+            own: Part::own(cursor),
             settled: Items::default(),
             answers: Vec::new(),
         }
@@ -201,8 +218,8 @@ impl Addition {
         Ok(self.answers.len() - 1)
     }
 
-    /// Sends an item, unless a copy of the filter claims it.
-    pub(super) fn send(
+    /// Appends an item to the call's own, unless a copy of the filter claims it.
+    pub(super) fn push_own(
         &mut self,
         index: usize,
         item: &[u8],
@@ -210,13 +227,12 @@ impl Addition {
     ) -> Result<(), TryReserveError> {
         if is_claimed {
             self.answers[index] = Some(false);
-        } else if let Some(own) = self.parts.last_mut() {
-            own.places.try_reserve(1)?;
-            if let Some(items) = Arc::get_mut(&mut own.items) {
-                items.push(item)?;
-            }
-            own.places.push(index);
+            return Ok(());
         }
+        self.own.indices.try_reserve(1)?;
+        // Nobody shares the items of a call before it ends.
+        Arc::make_mut(&mut self.own.items).push(item)?;
+        self.own.indices.push(Some(index));
         Ok(())
     }
 
@@ -236,14 +252,14 @@ impl Addition {
         index: usize,
         begin: impl FnOnce() -> Option<(Cursor, Arc<Items>)>,
     ) {
-        let known = self.parts.iter().position(|part| part.debt == Some(id));
+        let known = (self.repeated.iter()).position(|part| part.debt == Some(id));
         let at = known.or_else(|| {
             let (cursor, items) = begin()?;
-            self.parts.insert(0, Part::repeating(id, cursor, items));
-            Some(0)
+            self.repeated.push(Part::repeating(id, cursor, items));
+            Some(self.repeated.len() - 1)
         });
         if let Some(at) = at {
-            self.parts[at].places[place] = index;
+            self.repeated[at].indices[place] = Some(index);
         }
     }
 
@@ -254,19 +270,19 @@ impl Addition {
 
     /// Returns whether the commands have receipts: sent again, such a command gets the same answers.
     pub fn has_receipts(&self) -> bool {
-        !self.form.is_off
+        !self.form.without_receipts
     }
 
     /// Returns the command to send next; `None` at the end. Its key is to be put in the second place.
     pub fn command(&mut self) -> Option<Command<'_>> {
-        let part = unanswered_of(&mut self.parts)?;
+        let part = next_part(&mut self.repeated, &mut self.own)?;
         let first = part.answers.len();
         let (count, _) = next_command(part.items.iter(first..part.items.len()).map(<[u8]>::len));
         // A failed command is sent again as it was.
         part.sent = part.sent.max(first + count);
         part.fate = Fate::Open;
         Some(Command {
-            words: self.form.words(part.cursor),
+            words: self.form.words(part),
             items: &part.items,
             range: first..first + count,
         })
@@ -274,74 +290,92 @@ impl Addition {
 
     /// Takes the answers to the first items of the command that was sent, and returns these. An error may follow.
     pub fn take(&mut self, answers: impl IntoIterator<Item = bool>) -> Vec<&[u8]> {
-        let Some(part) = unanswered_of(&mut self.parts) else {
+        let Some(part) = next_part(&mut self.repeated, &mut self.own) else {
             return Vec::new();
         };
-        let first = part.answers.len();
-        let left = part.sent - first;
-        for is_new in answers.into_iter().take(left) {
-            if let Some(answer) = self.answers.get_mut(part.places[part.answers.len()]) {
+        let unanswered = part.unanswered();
+        for (place, is_new) in unanswered.clone().zip(answers) {
+            if let Some(index) = part.indices[place] {
                 // Several failed calls may have had the item, which was new to one of them.
+                let answer = &mut self.answers[index];
                 *answer = Some(is_new || *answer == Some(true));
             }
             part.answers.push(is_new);
             part.cursor.position = part.cursor.position.saturating_add(1);
         }
-        if part.answers.len() == part.sent {
+        if part.unanswered().is_empty() {
             part.fate = Fate::Known;
         }
-        part.items.iter(first..part.answers.len()).collect()
+        part.items
+            .iter(unanswered.start..part.answers.len())
+            .collect()
     }
 
-    /// Takes a server's error. `is_element` says whether it stood in a reply, after the answers that were taken.
-    pub fn refuse(&mut self, text: &str, is_element: bool) -> Refusal {
-        let Some(part) = unanswered_of(&mut self.parts) else {
+    /// Takes the refusal of an item, which stood in a reply after the answers that were taken.
+    pub fn refuse_item(&mut self) {
+        if let Some(part) = next_part(&mut self.repeated, &mut self.own) {
+            part.fate = Fate::Known;
+        }
+    }
+
+    /// Takes a server's error, which came in place of a reply.
+    pub fn refuse(&mut self, text: &str) -> Refusal {
+        let Some(part) = next_part(&mut self.repeated, &mut self.own) else {
             return Refusal::Other;
         };
         if let Some(forgotten) = Forgotten::read(text) {
-            part.fate = Fate::Gone;
+            part.fate = Fate::Abandoned;
             return Refusal::Forgotten(forgotten);
         }
-        if is_element {
-            part.fate = Fate::Known;
-            return Refusal::Other;
-        }
-        // The server looks at the receipt before it makes these errors, so it had no answers for the items.
+        // The filter is gone, or the receipt: what a failed command added is gone as well, or not known any more.
         if text.trim_start_matches("ERR ") == "not found" || text.starts_with("WRONGTYPE") {
-            part.fate = Fate::Gone;
+            part.fate = Fate::Abandoned;
             return Refusal::Other;
         }
         let lacks_once = is_lacking(text);
         let text = text.to_ascii_lowercase();
         let is_receipt_refused = text.starts_with("noperm") || text.starts_with("crossslot");
-        if self.form.is_off {
+        if self.form.without_receipts {
             Refusal::Other
-        } else if self.form.adding.may_lack && (lacks_once || is_receipt_refused) {
-            self.form.is_off = true;
+        } else if self.form.adding.may_skip_receipts && (lacks_once || is_receipt_refused) {
+            self.form.without_receipts = true;
             Refusal::Without
         } else if lacks_once {
-            part.fate = Fate::Gone;
+            part.fate = Fate::Abandoned;
             Refusal::Lacking
         } else {
             Refusal::Other
         }
     }
 
-    /// Returns the indices of the items that were sent last and have no answers. One that is larger than all indices stands
-    /// for an item of an earlier call.
-    pub fn unanswered(&self) -> &[usize] {
-        let part = self.parts.iter().find(|part| !part.is_answered());
-        part.map_or(&[], |part| &part.places[part.answers.len()..part.sent])
+    /// Returns the indices of the items without an answer that the last error is about: the refused item, or else those of
+    /// the command. If only items of earlier calls failed, it is about all items without an answer.
+    pub fn failed(&self) -> Vec<usize> {
+        let mut parts = self.repeated.iter().chain([&self.own]);
+        let Some(part) = parts.find(|part| !part.is_answered()) else {
+            return Vec::new();
+        };
+        let failed = match &part.indices[part.unanswered()] {
+            [refused @ Some(_), ..] if part.fate == Fate::Known => slice::from_ref(refused),
+            all => all,
+        };
+        let answers = self.answers();
+        let is_open = |index: &usize| answers[*index].is_none();
+        let failed: Vec<usize> = failed.iter().copied().flatten().filter(is_open).collect();
+        if failed.is_empty() {
+            return (0..answers.len()).filter(is_open).collect();
+        }
+        failed
     }
 
     /// Returns the answers that are known, in the order of the call's items.
     pub fn answers(&self) -> Vec<Option<bool>> {
         let mut answers = self.answers.clone();
-        for part in &self.parts {
-            for place in &part.places[part.answers.len()..] {
-                // Another failed command that had the item may yet turn out to have added it.
-                if let Some(answer @ Some(false)) = answers.get_mut(*place) {
-                    *answer = None;
+        // Another failed command that had the item may yet turn out to have added it.
+        for part in &self.repeated {
+            for index in part.indices[part.answers.len()..].iter().flatten() {
+                if answers[*index] == Some(false) {
+                    answers[*index] = None;
                 }
             }
         }
@@ -350,6 +384,7 @@ impl Addition {
 }
 
 /// Returns the part whose items are sent next.
-fn unanswered_of(parts: &mut [Part]) -> Option<&mut Part> {
-    parts.iter_mut().find(|part| !part.is_answered())
+fn next_part<'p>(repeated: &'p mut [Part], own: &'p mut Part) -> Option<&'p mut Part> {
+    let mut parts = repeated.iter_mut().chain([own]);
+    parts.find(|part| !part.is_answered())
 }

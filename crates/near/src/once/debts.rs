@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::items::Items;
 
@@ -17,8 +16,6 @@ pub struct Cursor {
     pub receipt: u64,
     /// The first position whose answer is not known here.
     pub position: u64,
-    /// When the receipt was used last.
-    pub used: Duration,
 }
 
 /// Where the answers of a failed command are.
@@ -218,6 +215,18 @@ impl Debts {
         let count = self.commands.get(&id).map_or(0, |debt| debt.items.len());
         (0..count).for_each(|place| self.forget(id, place));
         self.commands.remove(&id);
+    }
+
+    /// Removes the commands whose answers are in receipts, which are not read any more.
+    pub fn drop_receipts(&mut self) {
+        let in_receipts = self
+            .commands
+            .iter()
+            .filter(|(_, debt)| debt.cursor().is_some());
+        let ids: Vec<u64> = in_receipts.map(|(id, _)| *id).collect();
+        for id in ids {
+            self.remove(id);
+        }
     }
 
     fn remove_if_paid(&mut self, id: u64) {

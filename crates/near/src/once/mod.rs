@@ -4,16 +4,15 @@
 //! passes on its reply or refusal, and returns the addition at its end, whatever became of it.
 //!
 //! A consumer has one receipt, and states the position of each call. All others get receipts from the object: one for each
-//! call in flight, which later calls use again. If such a call ends without all answers, its items are *debts*: the next
-//! call that has one of them sends their command again first. So a program that repeats a failed call gets the answers that
-//! the call lost.
+//! call in flight, which later calls use again, and begin anew if the server has lost it. If such a call ends without all
+//! answers, its items are *debts*: the next call that has one of them sends their command again first. So a program that
+//! repeats a failed call gets the answers that the call lost, while the server keeps the receipt.
 
 mod addition;
 mod debts;
 mod items;
 
 use std::collections::TryReserveError;
-use std::time::Duration;
 
 use valkeybloom_sketches::Receipt;
 
@@ -23,9 +22,6 @@ pub use items::Items;
 
 use addition::{Fate, Form, Part};
 use debts::{Cursor, Debts};
-
-/// How long a receipt may be idle to be used again: less than the server keeps it.
-const LONGEST_IDLE: Duration = Duration::from_secs(3600);
 
 /// Whose receipts are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +63,7 @@ impl Once {
                 name: name.into(),
                 begin,
                 adding,
-                is_off: receipts == Receipts::Off,
+                without_receipts: receipts == Receipts::Off,
             },
             made: 0,
             free: Vec::new(),
@@ -77,7 +73,7 @@ impl Once {
 
     /// Returns whether the answers are kept in receipts.
     pub fn has_receipts(&self) -> bool {
-        !self.form.is_off
+        !self.form.without_receipts
     }
 
     /// Returns whether answers of failed calls are missing.
@@ -103,20 +99,13 @@ impl Once {
         Receipt::end_in(head)
     }
 
-    /// Begins a call without items. `at` is the position of a consumer's first item.
-    pub fn begin(&mut self, at: u64, now: Duration) -> Addition {
-        let is_fresh = |cursor: &Cursor| now.saturating_sub(cursor.used) < LONGEST_IDLE;
-        let free = self.free.pop().filter(is_fresh);
-        if free.is_none() {
-            // The others were used even earlier.
-            self.free.clear();
-        }
-        let cursor = free.unwrap_or_else(|| {
+    /// Begins a call without items. `at` is the position of a consumer's first item, and 0 without a consumer.
+    pub fn begin(&mut self, at: u64) -> Addition {
+        let cursor = self.free.pop().unwrap_or_else(|| {
             self.made += 1;
             Cursor {
                 receipt: self.made,
                 position: at,
-                used: now,
             }
         });
         Addition::new(self.form.clone(), cursor)
@@ -134,7 +123,7 @@ impl Once {
     ) -> Result<(), TryReserveError> {
         let index = to.push()?;
         let Some(lost) = self.debts.take(item) else {
-            return to.send(index, item, is_claimed);
+            return to.push_own(index, item, is_claimed);
         };
         if lost.is_new {
             to.settle(index, item);
@@ -146,21 +135,20 @@ impl Once {
     }
 
     /// Ends a call. `is_delivered` says whether the program gets the answers that are known.
-    pub fn end(&mut self, addition: Addition, is_delivered: bool, now: Duration) {
-        self.form.is_off |= addition.form.is_off;
-        if self.form.is_off || self.form.begin.is_some() {
+    pub fn end(&mut self, addition: Addition, is_delivered: bool) {
+        if addition.form.without_receipts && !self.form.without_receipts {
+            self.form.without_receipts = true;
+            self.debts.drop_receipts();
+        }
+        if self.form.begin.is_some() {
             return;
         }
         let mut untold = addition.settled;
-        for part in addition.parts {
-            let cursor = Cursor {
-                used: now,
-                ..part.cursor
-            };
+        for part in addition.repeated.into_iter().chain([addition.own]) {
             if let Some(id) = part.debt
                 && self.debts.contains(id)
             {
-                self.end_repeat(id, &part, cursor, is_delivered);
+                self.end_repeat(id, &part, is_delivered);
                 continue;
             }
             if !is_delivered {
@@ -168,13 +156,13 @@ impl Once {
                 let _ = part.new_items().try_for_each(|item| untold.push(item));
             }
             match part.fate {
-                Fate::Known if part.debt.is_none() => self.free.push(cursor),
-                Fate::Open => {
-                    if let Some(items) = part.items.part(part.answers.len()..part.sent) {
-                        self.debts.insert(cursor, items);
+                Fate::Known if part.debt.is_none() => self.free.push(part.cursor),
+                Fate::Open if !self.form.without_receipts => {
+                    if let Some(items) = part.items.part(part.unanswered()) {
+                        self.debts.insert(part.cursor, items);
                     }
                 }
-                Fate::Known | Fate::Gone => {}
+                Fate::Known | Fate::Open | Fate::Abandoned => {}
             }
         }
         if !is_delivered {
@@ -183,8 +171,8 @@ impl Once {
     }
 
     /// Ends the part of a call that sent a failed command again.
-    fn end_repeat(&mut self, id: u64, part: &Part, cursor: Cursor, is_delivered: bool) {
-        if part.fate == Fate::Gone {
+    fn end_repeat(&mut self, id: u64, part: &Part, is_delivered: bool) {
+        if part.fate == Fate::Abandoned {
             self.debts.remove(id);
             return;
         }
@@ -192,7 +180,7 @@ impl Once {
         let is_untold = answers.is_none() || !is_delivered;
         let untold = part.awaited().filter(|_| is_untold);
         if self.debts.end_repeat(id, answers, untold) {
-            self.free.push(cursor);
+            self.free.push(part.cursor);
         }
     }
 }

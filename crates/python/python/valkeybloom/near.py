@@ -136,7 +136,7 @@ class NearBase(Follower):
         self._key = name
         self._missing = missing
         self._receipts = Receipts(
-            name, None, 0, is_on=bool(once), creates=missing == "create", may_lack=True
+            name, None, 0, is_on=bool(once), creates=missing == "create", may_skip_receipts=True
         )
         self._driver = None
         self._start()

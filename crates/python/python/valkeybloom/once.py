@@ -67,12 +67,12 @@ def stripped(error: Exception, text: str, codes: tuple[str, ...]) -> str:
     return codes[-1] if text.startswith(("Authentication required", "HELLO must be called")) else codes[0]
 
 
-def require_retry(addition: Addition, error: Exception, *, is_element: bool) -> None:
-    """Raises an error, or a clearer one, unless the call goes on without receipts."""
+def require_retry(addition: Addition, error: Exception) -> None:
+    """Raises the error of a command, or a clearer one, unless the call goes on without receipts."""
     text = refusal(error)
     if text is None:
         raise error
-    match addition._refuse(text, is_element):
+    match addition._refuse(text):
         case Refusal.Without():
             return
         case Refusal.Forgotten(first, end):
@@ -125,12 +125,13 @@ def adding(
             try:
                 replies = yield words
             except Exception as error:
-                require_retry(addition, error, is_element=False)
+                require_retry(addition, error)
                 continue
             answers, refused = answers_in(words[0], replies, count)
             take(addition, answers)
             if refused is not None:
-                require_retry(addition, refused, is_element=True)
+                addition._refuse_item()
+                raise refused
         found = result(addition)
         is_delivered = True
         return found
@@ -157,7 +158,7 @@ class OnceBase(Receipts):
             raise TypeError("begin is the first position of a consumer, which is missing")
         who = None if consumer is None else encoded(client, consumer, "consumer")
         first = require_position(begin)
-        self = super().__new__(cls, name, who, first, is_on=True, creates=True, may_lack=False)
+        self = super().__new__(cls, name, who, first, is_on=True, creates=True, may_skip_receipts=False)
         self._client, self._key, self._consumer = client, name, who
         return self
 
