@@ -16,8 +16,8 @@ use crate::error::Error;
 ///
 /// The answers are kept in receipts on the server. The object has receipts of its own, one for each call in flight. So a
 /// connection may send a command as often as it likes. If [`add`](Self::add) fails or its future is dropped, call it again
-/// with these items: it returns what was new to the first call. Both need the receipt: the server's `bf.bloom-receipt-ttl`
-/// must be longer than they go on.
+/// with these items: it returns what was new to the first call. That holds while the server keeps the receipt: for the
+/// seconds of its setting `bf.bloom-receipt-ttl` after the last use.
 ///
 /// A program that reads its input again, from positions of its own, has a [`Consumer`].
 ///
