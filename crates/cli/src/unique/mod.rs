@@ -223,6 +223,7 @@ impl Unique {
     fn in_two_passes(&self, passes: &Passes<'_>, printer: &mut Printer) -> Result<Basis> {
         let state = self.state(passes.input)?;
         let suspects = if let Some(found) = state.load(Suspects::of_words)? {
+            printer.output.require_no_other(&state)?;
             found
         } else {
             printer.output.require_none()?;

@@ -11,6 +11,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::files::{STATE, failed, is_own, lock, put_in_place, unfinished};
+use super::state::State;
 use crate::failure::{Failure, Result};
 use crate::lines::{Packed, Stamp, Start};
 use crate::report;
@@ -32,7 +33,7 @@ impl Output {
     /// Returns the standard output, without a buffer.
     ///
     /// # Errors
-    /// It is one of the files that are read.
+    /// It is one of the files that are read, or not open.
     pub fn standard(files: &[Option<Stamp>]) -> Result<Self> {
         let failed =
             |error: io::Error| Failure::new(format!("could not use the standard output: {error}"));
@@ -50,6 +51,14 @@ impl Output {
     pub fn require_none(&self) -> Result<()> {
         match self {
             Self::Folder(folder) => folder.require_none(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Requires that no state of another run is there, which would take later output for its own.
+    pub fn require_no_other(&self, own: &State) -> Result<()> {
+        match self {
+            Self::Folder(folder) if !own.is_with_output() => none_of(&folder.state),
             _ => Ok(()),
         }
     }
@@ -156,7 +165,7 @@ fn names(inputs: &[PathBuf]) -> Result<Vec<&OsStr>> {
     let mut names = Vec::with_capacity(inputs.len());
     for input in inputs {
         let refused = |why| Err(Failure::usage(format!("{} {why}", input.display())));
-        match input.file_name().filter(|name| *name != "-") {
+        match input.file_name().filter(|_| input.as_os_str() != "-") {
             None => return refused("has no name for --out"),
             Some(name) if is_own(name) => {
                 return refused("has a name that this program gives to files");
@@ -178,7 +187,7 @@ impl Folder {
     /// Names each file after its input. If they are to be cut, each write is compressed alone.
     ///
     /// # Errors
-    /// Two inputs have the same name, or the folder could not be created.
+    /// An input has no name for a file, or two have the same; the folder could not be created, or another run has locked it.
     pub fn new(folder: &Path, inputs: &[PathBuf], can_be_cut: bool) -> Result<Self> {
         let names = names(inputs)?;
         fs::create_dir_all(folder).map_err(|error| failed("create", folder, &error))?;
@@ -203,14 +212,7 @@ impl Folder {
     /// Requires that no output exists yet, and no state of a run that would take later output for its own.
     fn require_none(&self) -> Result<()> {
         let finished = self.files.iter().filter(|file| file.is_finished);
-        let paths = finished.map(|file| &file.path);
-        match paths.chain(&self.state).next() {
-            None => Ok(()),
-            Some(path) => Err(Failure::new(format!(
-                "{} exists, and is not of this run: move it away, or name another folder",
-                path.display()
-            ))),
-        }
+        none_of(finished.map(|file| &file.path).chain(&self.state))
     }
 
     /// Returns whether an earlier run finished every file.
@@ -299,6 +301,17 @@ impl Folder {
         };
         let placed = file.and_then(|file| put_in_place(&file, &path));
         placed.map_err(|error| failed("write", &path, &error))
+    }
+}
+
+/// Requires that none of these files of another run is there.
+fn none_of<'f>(files: impl IntoIterator<Item = &'f PathBuf>) -> Result<()> {
+    match files.into_iter().next() {
+        None => Ok(()),
+        Some(path) => Err(Failure::new(format!(
+            "{} exists, and is not of this run: move it away, or name another folder",
+            path.display()
+        ))),
     }
 }
 

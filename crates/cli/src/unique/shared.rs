@@ -109,8 +109,9 @@ impl SharedFilter<'_> {
         printer: &mut Printer,
     ) -> Result<f64> {
         let checkpoint = state.load(Checkpoint::of_words)?;
-        if checkpoint.is_none() {
-            printer.output.require_none()?;
+        match checkpoint {
+            None => printer.output.require_none()?,
+            Some(_) => printer.output.require_no_other(&state)?,
         }
         let keys = [self.key.as_bytes().to_vec()];
         let sending = Sending::ForAnswers;

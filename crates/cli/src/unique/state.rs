@@ -18,7 +18,7 @@ const LEVEL: i32 = 1;
 pub struct State {
     file: Option<PathBuf>,
     /// Its folder, locked against other runs, unless the output's lock is on it.
-    _lock: Option<File>,
+    lock: Option<File>,
     /// The head, and the files and options, which must be the same when the run continues.
     head: Vec<u8>,
 }
@@ -28,13 +28,18 @@ impl State {
     pub fn new(folder: &Path, locked: Option<&Path>, description: &str) -> Result<Self> {
         fs::create_dir_all(folder).map_err(|error| failed("create", folder, &error))?;
         let place = resolve(folder)?;
-        let is_locked = locked == Some(&*place);
+        let islocked = locked == Some(&*place);
         let length = (description.len() as u64).to_le_bytes();
         Ok(Self {
             file: Some(folder.join(STATE)),
-            _lock: if is_locked { None } else { Some(lock(folder)?) },
+            lock: if islocked { None } else { Some(lock(folder)?) },
             head: [HEAD, &length, description.as_bytes()].concat(),
         })
+    }
+
+    /// Returns whether the state is in the folder of the output.
+    pub const fn is_with_output(&self) -> bool {
+        self.file.is_some() && self.lock.is_none()
     }
 
     /// Reads what an earlier run saved, and decodes it. Returns `None` if there is no state.

@@ -16,6 +16,24 @@ fn unfinished_run() -> Files {
     files
 }
 
+/// Another run's state came into the output's folder after this run was killed.
+#[test]
+fn a_run_that_continues_leaves_the_state_of_another_one() {
+    let files = unfinished_run();
+    fs::rename(files.path("out"), files.path("of-another")).expect("it is there");
+    fs::create_dir_all(files.path("out/b.valkeybloom-unfinished")).expect("a folder");
+    files.failed("a b --out out --state elsewhere");
+    let states = ["of-another", "out"].map(|folder| files.path(folder).join(".valkeybloom-unique"));
+    fs::copy(&states[0], &states[1]).expect("it is there");
+    let failed = files.failed("a b --out out --state elsewhere");
+    let expected = "out/.valkeybloom-unique exists, and is not of this run";
+    assert!(failed.starts_with(expected), "{failed}");
+    fs::remove_file(&states[1]).expect("it is there");
+    fs::remove_dir(files.path("out/b.valkeybloom-unfinished")).expect("it is empty");
+    files.done("a b --out out --state elsewhere");
+    assert_eq!(files.read("out/b"), b"3\n");
+}
+
 #[test]
 fn a_state_of_other_files_or_options_is_refused() {
     let files = unfinished_run();
