@@ -222,7 +222,7 @@ fn settle<S: Snapshot>(
         let now = source()?;
         match (S::fit(&first, &target, &now), pauses.next()) {
             (Fit::Fits, _) => return Ok(target),
-            (Fit::Lags, None) => return Err(Stop::Verdict(differ(&first, &target))),
+            (Fit::Lags, None) => return Err(Stop::Verdict(differ(&now, &target))),
             (Fit::Changed, None) => return Err(Stop::Verdict(Verdict::Changing)),
             (Fit::Lags, Some(pause)) => sleep(*pause),
             (Fit::Changed, Some(pause)) => {
@@ -418,13 +418,16 @@ mod tests {
 
     #[test]
     fn snapshots_are_taken_until_they_fit_or_the_pauses_are_over() {
-        let lags = || Err(Stop::Verdict(Verdict::Different("1 0".to_owned())));
+        let differ = |text: &str| Err(Stop::Verdict(Verdict::Different(text.to_owned())));
+        let lags = || differ("1 0");
         let changing = || Err(Stop::Verdict(Verdict::Changing));
         let fits = |bits| Ok(Cells(vec![bits]));
         for (source, target, pauses, expected) in [
             (&[0b01][..], &[0b01][..], 0, fits(0b01)),
             (&[0b01, 0b01], &[0b00], 0, lags()),
             (&[0b01, 0b01, 0b01], &[0b00, 0b00], 1, lags()),
+            // What the source has gained meanwhile is no difference.
+            (&[0b00, 0b01], &[0b11], 0, differ("1 3")),
             // It need only catch up with the first read.
             (&[0b01, 0b11], &[0b00, 0b01], 1, fits(0b01)),
             // After a change, the first read is the new value's.
