@@ -10,6 +10,7 @@ use super::chunks::{self, Chunks};
 use super::common::{self, common, length, properties};
 use super::errors::raise;
 use super::locked::{change_by, detached, look, look_up, made};
+use super::returned;
 use super::words::{Rate, Whole};
 
 /// A Bloom filter: a set of items, in a few bits for each.
@@ -418,7 +419,7 @@ impl Bloom {
     #[getter]
     fn seed<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let seed = look(py, &self.0, |filter| Ok(filter.seed().copied()))?;
-        seed.map(|seed| batches::bytes(py, &seed)).transpose()
+        seed.map(|seed| returned::bytes(py, &seed)).transpose()
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

@@ -6,11 +6,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use valkeybloom_bindings::{Chunked, Error, Family, Loader, Shared};
 
-use super::batches;
 use super::calls::Call;
 use super::errors::raise;
 use super::items::bytes_of;
 use super::locked::detached;
+use super::returned;
 use super::words::Whole;
 
 type ChunkAfter = dyn Fn(u64) -> Result<(u64, Vec<u8>), Error> + Send + Sync;
@@ -54,7 +54,7 @@ impl Chunks {
         self.next.store(next, Ordering::Relaxed);
         match next {
             0 => Ok(None),
-            _ => Ok(Some((next, batches::bytes(py, &chunk)?))),
+            _ => Ok(Some((next, returned::bytes(py, &chunk)?))),
         }
     }
 }

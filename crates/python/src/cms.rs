@@ -4,10 +4,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use valkeybloom_bindings::{CountMin as Sketch, Shared};
 
-use super::batches::{self, Source, answers, integers};
+use super::batches::{self, Source, integers};
 use super::calls::Call;
 use super::common::{self, common, properties};
 use super::locked::{change_by, detached, look, look_up, made};
+use super::returned::{self, answers};
 use super::words::{Integer, Number, Rate, Whole};
 
 /// A count-min sketch: estimates of how often items were counted, in memory that does not grow with the items. An
@@ -103,7 +104,7 @@ impl CountMin {
             bytes.extend(counts.into_iter().flat_map(u64::to_ne_bytes));
             Ok(bytes)
         })?;
-        batches::view(items.py(), &counts, "Q")
+        returned::view(items.py(), &counts, "Q")
     }
 
     /// Return a new sketch: the weighted sum of sketches of equal width, depth and cell size. Each pair is a sketch and its weight.

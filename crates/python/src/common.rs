@@ -9,10 +9,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use valkeybloom_bindings::{Error, Family, Shared};
 
-use super::batches;
 use super::errors::raise;
 use super::items::bytes_of;
 use super::locked::{detached, made};
+use super::returned;
 
 /// Encodes an object without the interpreter lock.
 pub fn to_bytes<'py, F: Family + Send + Sync>(
@@ -20,7 +20,7 @@ pub fn to_bytes<'py, F: Family + Send + Sync>(
     object: &Shared<F>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let encoded = detached(py, || object.read(Family::to_bytes)?)?;
-    batches::bytes(py, &encoded)
+    returned::bytes(py, &encoded)
 }
 
 /// Decodes an object without the interpreter lock.

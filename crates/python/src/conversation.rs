@@ -11,13 +11,13 @@ use valkeybloom_bindings::{Family, Shared, Sketch, random_seed};
 use valkeybloom_near::clock::now;
 use valkeybloom_near::conversation::{self as talk, Existing, Failure, Options, Reply};
 
-use super::batches::words_of;
 use super::bloom::Bloom;
 use super::cms::CountMin;
 use super::cuckoo::CuckooFilter;
 use super::errors::raise;
 use super::items::{class_of, digits};
 use super::locked::detached;
+use super::returned::words_of;
 use super::tdigest::TDigest;
 use super::topk::TopK;
 

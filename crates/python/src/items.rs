@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyByteArray, PyBytes, PyInt, PyMemoryView, PyString};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyInt, PyMemoryView, PyString, PyType};
 use valkeybloom_bindings::Text;
 
 use super::errors::raise;
@@ -68,12 +68,11 @@ fn push_other(item: &Bound<'_, PyAny>, to: &mut Text) -> PyResult<()> {
 
 /// Returns the bytes of any object with a buffer. Other threads can't change `bytes`; anything else is copied.
 pub fn bytes_of<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
-    match data.cast::<PyBytes>() {
-        Ok(bytes) => Ok(bytes.clone()),
-        Err(_) => Ok(PyMemoryView::from(data)?
-            .call_method0("tobytes")?
-            .cast_into()?),
+    if let Ok(bytes) = data.cast::<PyBytes>() {
+        return Ok(bytes.clone());
     }
+    let view = PyMemoryView::from(data)?;
+    Ok(view.call_method0("tobytes")?.cast_into()?)
 }
 
 /// Returns the digits of an integer of any size, even if its class overrides `str`.
@@ -105,4 +104,16 @@ pub fn index<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyIn
 pub fn class_of(object: &Bound<'_, PyAny>) -> String {
     let name = object.get_type().name();
     name.map_or_else(|_| "?".to_owned(), |name| name.to_string())
+}
+
+/// Returns whether the class of an object, or one of its bases, is of a package.
+pub fn is_of(object: &Bound<'_, PyAny>, package: &str) -> PyResult<bool> {
+    for class in object.get_type().mro() {
+        let module = class.cast::<PyType>()?.module()?;
+        let rest = module.to_str()?.strip_prefix(package);
+        if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.')) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

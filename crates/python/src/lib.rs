@@ -16,6 +16,7 @@ mod locked;
 mod near;
 mod once;
 mod process;
+mod returned;
 mod tdigest;
 mod topk;
 mod words;
@@ -55,8 +56,8 @@ mod _core {
     /// Set the limits for all objects of the process: the most bytes of a filter that is stacked on others because they
     /// are full, and the most filters that a cuckoo filter grows to, which is 32 on a server.
     ///
-    /// Bytes of other people say how fast an object grows. These limits keep one addition to it from taking all memory;
-    /// it raises ValueError instead. What you create or load may be larger.
+    /// Loaded bytes decide how fast an object grows; these limits bound what a single addition can allocate. Beyond them,
+    /// it raises ValueError. What you create or load may be larger.
     #[pyfunction]
     #[pyo3(signature = (*, filter_bytes = Whole::of(1 << 30), cuckoo_filters = Whole::of(32)), text_signature = "(*, filter_bytes=1073741824, cuckoo_filters=32)")]
     fn limit_growth(filter_bytes: Whole, cuckoo_filters: Whole) -> PyResult<()> {

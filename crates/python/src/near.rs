@@ -15,7 +15,7 @@ use valkeybloom_near::clock::{now, now_for};
 use valkeybloom_near::{self as near, OPEN, Options, Reply, Request, State, Step};
 use valkeybloom_protocol::batch::{COMMAND_ITEMS, next_command};
 
-use super::batches::{self, Source, words_of};
+use super::batches::Source;
 use super::bloom::Bloom;
 use super::calls::Call;
 use super::errors::raise;
@@ -23,6 +23,7 @@ use super::items::with_item;
 use super::locked::{change, detached, look};
 use super::once::{Addition, Receipts};
 use super::process::PerProcess;
+use super::returned::{self, words_of};
 use super::words::{Number, Real};
 
 /// The longest time that is taken, in seconds: 30 years.
@@ -48,7 +49,7 @@ impl Pieces {
         let items = self.items.within(rest).map_err(raise)?;
         let (count, _) = next_command(items.clone().map(<[u8]>::len));
         *done += count;
-        let piece = items.take(count).map(|item| batches::bytes(py, item));
+        let piece = items.take(count).map(|item| returned::bytes(py, item));
         let piece = piece.collect::<PyResult<Vec<_>>>()?;
         (count > 0).then(|| PyTuple::new(py, piece)).transpose()
     }
@@ -146,7 +147,7 @@ impl Follower {
     /// Looks up a batch in the copy. Returns a byte for each item: 0, 1 or [`OPEN`] and the open items.
     fn answer_each(&self, items: &Bound<'_, PyAny>) -> PyResult<(Vec<u8>, Text)> {
         Source::of(items)?.with(items.py(), |batch| {
-            let mut found: Vec<u8> = batches::answers(batch.len())?;
+            let mut found: Vec<u8> = returned::answers(batch.len())?;
             let (mut open, mut at) = (Text::new(), 0);
             self.follower().read(|follower| {
                 let now = now();
@@ -216,7 +217,7 @@ impl Follower {
             if let Some(found) = slf.get().look_up(py, bytes)? {
                 return Ok(found);
             }
-            let item = batches::bytes(py, bytes)?;
+            let item = returned::bytes(py, bytes)?;
             let _call = Call::begin();
             slf.call_method1(intern!(py, "_ask"), (item,))?.is_truthy()
         })
@@ -228,7 +229,7 @@ impl Follower {
         let py = item.py();
         with_item(item, |bytes| match self.look_up(py, bytes)? {
             Some(found) => Ok(PyBool::new(py, found).to_owned().into_any()),
-            None => Ok(batches::bytes(py, bytes)?.into_any()),
+            None => Ok(returned::bytes(py, bytes)?.into_any()),
         })
     }
 

@@ -9,9 +9,10 @@ use valkeybloom_bindings::{Error, Shared};
 use valkeybloom_near::once::{self, Adding, Once};
 use valkeybloom_sketches::Forgotten;
 
-use super::batches::{self, Source, words_of};
+use super::batches::Source;
 use super::locked::{change, look};
 use super::process::{PerProcess, forks};
+use super::returned::{self, words_of};
 
 /// The receipts of the additions to a filter.
 #[pyclass(frozen, subclass, module = "valkeybloom._core")]
@@ -243,6 +244,6 @@ impl Addition {
     /// Return the answers as a view of bool.
     fn _view<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let answers: Vec<u8> = self.answers().into_iter().map(u8::from).collect();
-        batches::view(py, &answers, "?")
+        returned::view(py, &answers, "?")
     }
 }

@@ -7,6 +7,7 @@ use valkeybloom_bindings::{Shared, TopK as List, copied};
 use super::batches::{self, integers};
 use super::common::{self, common, properties};
 use super::locked::{change_by, detached, look, look_up, made};
+use super::returned;
 use super::words::{Integer, Number, Rate, Whole};
 
 /// A top-k list: the most frequent items of a stream, in memory that does not grow with the stream.
@@ -46,7 +47,7 @@ impl TopK {
         n: Integer,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let left = change_by(&self.0, item, |list, bytes| list.add(bytes, n.0))?;
-        left.map(|left| batches::bytes(item.py(), &left))
+        left.map(|left| returned::bytes(item.py(), &left))
             .transpose()
     }
 
@@ -63,7 +64,7 @@ impl TopK {
             list.add_each(batch, counts.as_deref())
         })?;
         left.iter()
-            .map(|left| batches::bytes(items.py(), left))
+            .map(|left| returned::bytes(items.py(), left))
             .collect()
     }
 
@@ -97,7 +98,7 @@ impl TopK {
         })?;
         let pairs = copies.iter();
         pairs
-            .map(|(item, count)| Ok((batches::bytes(py, item)?, *count)))
+            .map(|(item, count)| Ok((returned::bytes(py, item)?, *count)))
             .collect()
     }
 
