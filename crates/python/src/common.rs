@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use valkeybloom_bindings::{Error, Family, Shared};
 
+use super::calls::Call;
 use super::errors::raise;
 use super::items::bytes_of;
 use super::locked::{detached, made};
@@ -69,6 +70,7 @@ impl<'py> FromPyObject<'_, 'py> for FilePath {
     type Error = PyErr;
 
     fn extract(path: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let _call = Call::begin();
         let os = path.py().import("os")?;
         Ok(Self(os.call_method1("fsdecode", (path,))?.extract()?))
     }

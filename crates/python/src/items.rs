@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyInt, PyMemoryView, PyString, PyType};
 use valkeybloom_bindings::Text;
 
+use super::calls::Call;
 use super::errors::raise;
 
 /// Passes the bytes of an item to `visit`.
@@ -71,6 +72,7 @@ pub fn bytes_of<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> 
     if let Ok(bytes) = data.cast::<PyBytes>() {
         return Ok(bytes.clone());
     }
+    let _call = Call::begin();
     let view = PyMemoryView::from(data)?;
     Ok(view.call_method0("tobytes")?.cast_into()?)
 }
@@ -88,6 +90,7 @@ pub fn index<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyIn
         let is_bool = object.is_instance_of::<PyBool>();
         return Ok((!is_bool).then(|| number.clone()));
     }
+    let _call = Call::begin();
     let py = object.py();
     let special = object.get_type().getattr_opt(intern!(py, "__index__"))?;
     let number = special.map(|special| special.call1((object,)));

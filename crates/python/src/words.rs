@@ -2,7 +2,9 @@
 
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::{PyFloat, PyInt};
 
+use super::calls::Call;
 use super::items::{class_of, digits, index};
 
 /// The digits of a whole number: an `int` or any other index, but not a `bool`. Or the error, which names the argument.
@@ -61,6 +63,9 @@ impl<'a, 'py, T: FromPyObject<'a, 'py, Error = PyErr>> FromPyObject<'a, 'py> for
 
     fn extract(number: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         let py = number.py();
+        let is_plain =
+            number.is_exact_instance_of::<PyFloat>() || number.is_exact_instance_of::<PyInt>();
+        let _call = (!is_plain).then(Call::begin);
         let extracted = number.extract().map_err(|error: PyErr| {
             if error.is_instance_of::<PyOverflowError>(py) {
                 return PyValueError::new_err("a number is too large");
@@ -70,6 +75,7 @@ impl<'a, 'py, T: FromPyObject<'a, 'py, Error = PyErr>> FromPyObject<'a, 'py> for
         extracted.map(Self)
     }
 }
+
 /// A fraction, as the shortest text that is parsed to the same number. Or the error, which names the argument.
 #[derive(Clone, Debug)]
 pub struct Rate(Word);

@@ -41,6 +41,7 @@ impl<'py> Source<'py> {
     /// Finds the items of an object. No Python code runs after that, so all of a batch is there or nothing. If another
     /// thread changes a list while it is read, some of the changes are seen.
     pub fn of(items: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let _call = Call::begin();
         let py = items.py();
         if let Ok(list) = items.cast_exact::<PyList>() {
             let mut text = Text::new();
@@ -52,7 +53,6 @@ impl<'py> Source<'py> {
                 "a batch of items is needed, not one item",
             ));
         }
-        let _call = Call::begin();
         match Foreign::of(items)? {
             Some(array) => Ok(Self::Foreign(array)),
             None => Self::collect(py, iterate(items)?, Text::new()),
