@@ -9,6 +9,7 @@ import mmap
 import pickle
 import re
 import signal
+import sys
 import uuid
 from array import array as array_
 from collections.abc import Callable, Iterator
@@ -305,7 +306,7 @@ def test_objects_may_have_methods_of_others() -> None:
         def collect(self) -> None:
             raise AssertionError("it has another purpose")
 
-        mask = validate = tolist = collect
+        mask = validate = tolist = ndim = collect
 
     class Frame:
         def __init__(self, array: pa.Array) -> None:
@@ -353,6 +354,35 @@ def test_what_is_no_batch(batch: Any) -> None:
 def test_what_is_no_batch_is_named(batch: Any, text: str) -> None:
     with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
         fresh().update(batch)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame({"id": ["a1", "a2"], "views": [5, 7]}), pd.DataFrame({"id": ["a1", "a2"]}), pd.DataFrame({1: [5, 7]}),
+        np.array([["a", "b"]]), np.array([["a"]], dtype=object), np.zeros((2, 1), dtype="i4"),
+    ],
+)  # fmt: skip
+def test_a_table_is_not_the_names_of_its_columns(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frame of pandas iterates over them, and has no Arrow interface without pyarrow."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    filter, digest, hits = fresh(), TDigest(), CountMin(100, 3)
+    for call in (filter.update, filter.contains_many, filter.add_many, digest.update, lambda table: hits.update(["a"], table)):
+        with pytest.raises(TypeError, match="^a batch has one dimension, not 2: pass a single column$"):
+            call(table)
+    assert not filter and not len(digest) and hits == CountMin(100, 3)
+    # A column can be iterated.
+    assert of_batch(pd.DataFrame({"id": ["a1", "a2"]})["id"]) == of([b"a1", b"a2"])
+
+
+def test_a_number_that_can_not_be_read_is_named() -> None:
+    for wrong, error, text in (("a", TypeError, "must be real number"), (10**400, ValueError, "a number is too large")):
+        with pytest.raises(error, match=f"^item 2: {text}"):
+            TDigest().update([1, 2, wrong])
+    with pytest.raises(TypeError, match="^item 1: 'float' object"):
+        CountMin(9, 2).update(["a", "b"], [1, 1.5])
+    with pytest.raises(TypeError, match="LazyFrame has no items before you call"):
+        TDigest().update(pl.LazyFrame({"a": [1]}))
 
 
 def test_a_batch_is_all_there_or_not_at_all() -> None:

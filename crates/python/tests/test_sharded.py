@@ -100,7 +100,7 @@ def test_items_are_those_of_a_filter(client: Any) -> None:
     assert sum(map(len, shards)) == len(plain)  # type: ignore[arg-type]
     for item in texts:
         assert item in shards[shard_of(item, SHARDS)] and item in plain  # type: ignore[operator]
-    for wrong, text in ((["a", None], "item 1"), ([True], "not bool"), ([1.5], "not float"), ("text", "not one item"), (memoryview(b"ABC"), "not one item"), (["a", "\ud800"], "item 1: .*surrogates")):
+    for wrong, text in ((["a", None], "item 1"), ([True], "not bool"), ([1.5], "not float"), ("text", "not one item"), (memoryview(b"ABC"), "not one item"), (["a", "\ud800"], "item 1: .*surrogates"), (pd.DataFrame({"id": ["x"]}), "one dimension, not 2")):
         with pytest.raises((TypeError, ValueError), match=text):
             seen.update(wrong)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="str, bytes or int"):

@@ -85,6 +85,10 @@ def iterated(items: Items) -> Iterator[Item]:
     """Iterates over a batch. Arrays of Arrow and numpy have elements of their own types, and know Python's."""
     if isinstance(items, (str, bytes, bytearray)) or (isinstance(items, memoryview) and items.itemsize == 1):
         raise TypeError("a batch of items is needed, not one item")
+    # A frame of pandas would be the names of its columns.
+    dimensions = getattr(items, "ndim", 1)
+    if isinstance(dimensions, int) and dimensions != 1:
+        raise TypeError(f"a batch has one dimension, not {dimensions}: pass a single column")
     for name in ("to_pylist", "tolist"):
         convert = getattr(items, name, None)
         if convert is not None:

@@ -32,9 +32,7 @@ impl Buffer {
         let Some(element) = element(buffer.format(), buffer.item_size()) else {
             return Ok(None);
         };
-        if buffer.dimensions() != 1 {
-            return Err(PyTypeError::new_err("a batch has one dimension"));
-        }
+        require_one_dimension(buffer.dimensions())?;
         if buffer.suboffsets().is_some() {
             return Ok(None);
         }
@@ -60,6 +58,15 @@ impl Buffer {
 pub fn has_buffer(object: &Bound<'_, PyAny>) -> bool {
     // SAFETY: the check only looks at the object's type.
     unsafe { pyo3::ffi::PyObject_CheckBuffer(object.as_ptr()) != 0 }
+}
+
+/// Requires that an array has one dimension.
+pub fn require_one_dimension(dimensions: usize) -> PyResult<()> {
+    if dimensions == 1 {
+        return Ok(());
+    }
+    let text = format!("a batch has one dimension, not {dimensions}: pass a single column");
+    Err(PyTypeError::new_err(text))
 }
 
 /// Requires that no element of an array is masked, as in numpy's masked arrays: its buffer holds a value nevertheless.

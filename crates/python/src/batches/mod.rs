@@ -12,7 +12,7 @@ use valkeybloom_bindings::arrow::Arrays;
 use valkeybloom_bindings::{Batch, Error, Shared, Strided, Text};
 
 use self::arrow::Array;
-use self::buffer::{Buffer, has_buffer};
+use self::buffer::{Buffer, has_buffer, require_one_dimension};
 use super::calls::Call;
 use super::errors::raise;
 use super::items::{class_of, push};
@@ -140,6 +140,12 @@ fn is_memory(object: &Bound<'_, PyAny>) -> bool {
 /// Returns an iterator over an object, unless it is a table, which seems to be a sequence, but not of its rows.
 fn iterate<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
     let py = object.py();
+    // Frames of pandas iterate over the names of their columns. An attribute that is not a number has another purpose.
+    if let Some(dimensions) = object.getattr_opt(intern!(py, "ndim"))?
+        && let Ok(dimensions) = dimensions.extract()
+    {
+        require_one_dimension(dimensions)?;
+    }
     // Frames that have no rows before they are collected, such as those of polars.
     let has = |name| object.hasattr(name);
     if has(intern!(py, "collect"))? && !has(intern!(py, "__iter__"))? {
