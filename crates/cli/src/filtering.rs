@@ -37,21 +37,22 @@ pub struct Filtering {
 }
 
 /// Where items are looked up.
-enum Filter<'f> {
-    /// A server, by this command.
-    Server(&'f Server, &'static str),
+enum Filter<'s> {
+    Remote(Remote<'s>),
     /// A copy, and the server's time for windows.
-    Bloom(Box<Object>, u64),
+    Bloom {
+        copy: Box<Object>,
+        now_ms: u64,
+    },
     Cuckoo(Cuckoo),
 }
 
-/// Returns the filter of a copy. `None` if the key holds another sketch by now.
-fn filter_of(copy: Sketch, now_ms: u64) -> Option<Filter<'static>> {
-    match copy {
-        Sketch::Bloom(object) => Some(Filter::Bloom(Box::new(object), now_ms)),
-        Sketch::Cuckoo(filter) => Some(Filter::Cuckoo(filter)),
-        _ => None,
-    }
+/// A filter that stays on its server.
+struct Remote<'s> {
+    server: &'s Server,
+    key: &'s [u8],
+    /// The command that looks items up.
+    command: &'static str,
 }
 
 impl Filtering {
@@ -69,7 +70,7 @@ impl Filtering {
         let filter = self.filter(&server)?;
         let passes = Passes::new(&input, None, show);
         passes.each_block("filtering", |mut block| {
-            let found = self.look_up(&filter, &block)?.into_iter();
+            let found = filter.look_up(&block)?.into_iter();
             let counts = found.map(|is_in| u64::from(is_in != self.not));
             printer.print_block(&mut block, counts)
         })?;
@@ -79,14 +80,11 @@ impl Filtering {
     }
 
     /// Finds out what the key holds, and fetches it for a copy.
-    fn filter<'s>(&self, server: &'s Server) -> Result<Filter<'s>> {
+    fn filter<'s>(&'s self, server: &'s Server) -> Result<Filter<'s>> {
         let key = self.key.as_bytes();
-        let kind = server.type_of(key)?;
-        if kind == "none" {
-            return Err(Failure::new(server.missing_key(key)));
-        }
+        let kind = server.required_type(key)?;
         let family = required_family(server, &self.key, &kind)?;
-        let name = match family {
+        let command = match family {
             Family::Bloom => "BF.MEXISTS",
             Family::Cuckoo => "CF.MEXISTS",
             _ => {
@@ -96,7 +94,11 @@ impl Filtering {
             }
         };
         if !self.copy {
-            return Ok(Filter::Server(server, name));
+            return Ok(Filter::Remote(Remote {
+                server,
+                key,
+                command,
+            }));
         }
         let failed = |fault: Fault| server.failure_of("fetch", key, &fault);
         let payload = dump::payload(server, key).map_err(failed)?;
@@ -104,47 +106,61 @@ impl Filtering {
         let unknown = || Fault::Unusable("this program does not read its format".to_owned());
         let copy = decoded(&payload).ok_or_else(unknown).map_err(failed)?;
         let replaced = || Fault::Unusable("it was replaced by another sketch".to_owned());
-        filter_of(copy, now_ms).ok_or_else(replaced).map_err(failed)
+        let filter = Filter::of_copy(copy, now_ms).ok_or_else(replaced);
+        filter.map_err(failed)
+    }
+}
+
+impl Filter<'_> {
+    /// Returns the filter of a copy; `None` if it is another sketch, because the key was replaced since its type was read.
+    fn of_copy(copy: Sketch, now_ms: u64) -> Option<Self> {
+        match copy {
+            Sketch::Bloom(object) => Some(Self::Bloom {
+                copy: Box::new(object),
+                now_ms,
+            }),
+            Sketch::Cuckoo(filter) => Some(Self::Cuckoo(filter)),
+            _ => None,
+        }
     }
 
     /// Returns whether each item of a block is in the filter.
-    fn look_up(&self, filter: &Filter<'_>, block: &Block) -> Result<Vec<bool>> {
-        let items: Vec<&[u8]> = block.record_items().collect();
-        let mut found = Vec::with_capacity(items.len());
-        let all = items.iter().copied();
-        match filter {
-            Filter::Server(server, name) => return self.ask(server, name, block, &items),
-            Filter::Bloom(object, now_ms) => {
-                object.contains_each(all, || *now_ms, |is_in| found.push(is_in));
+    fn look_up(&self, block: &Block) -> Result<Vec<bool>> {
+        let items = block.record_items();
+        let mut found = Vec::with_capacity(block.len());
+        match self {
+            Self::Remote(filter) => return filter.look_up(block),
+            Self::Bloom { copy, now_ms } => {
+                copy.contains_each(items, || *now_ms, |is_in| found.push(is_in));
             }
-            Filter::Cuckoo(filter) => filter.contains_each(all, |is_in| found.push(is_in)),
+            Self::Cuckoo(copy) => copy.contains_each(items, |is_in| found.push(is_in)),
         }
         Ok(found)
     }
+}
 
-    /// Asks a server whether each of a block's items is in the filter.
-    fn ask(
-        &self,
-        server: &Server,
-        name: &str,
-        block: &Block,
-        items: &[&[u8]],
-    ) -> Result<Vec<bool>> {
-        let key = self.key.as_bytes();
+impl Remote<'_> {
+    /// Returns whether each item of a block is in the filter.
+    fn look_up(&self, block: &Block) -> Result<Vec<bool>> {
+        let items: Vec<&[u8]> = block.record_items().collect();
         let batches = items.chunks(COMMAND_ITEMS);
         let commands = batches.clone().map(|batch| {
-            let mut command = cmd(name);
-            command.arg(key).arg(batch);
-            (key.to_vec(), command)
+            let mut command = cmd(self.command);
+            command.arg(self.key).arg(batch);
+            (self.key.to_vec(), command)
         });
-        let replies = server.call_all(&commands.collect::<Vec<_>>());
+        let replies = self.server.call_all(&commands.collect::<Vec<_>>());
         let mut found = Vec::with_capacity(items.len());
         for (batch, reply) in batches.zip(replies) {
-            found.extend(answers(name, batch, reply).map_err(|(item, fault)| {
+            let answers = answers(self.command, batch, reply).map_err(|(item, fault)| {
                 let verb = format!("look up {} in", block.position(item));
-                server.failure_of(&verb, key, &fault)
-            })?);
+                self.server.failure_of(&verb, self.key, &fault)
+            });
+            found.extend(answers?);
         }
+        // A missing key answers as an empty filter does. A cluster's client may send a lookup again, so the type is read once
+        // all are answered.
+        self.server.required_type(self.key)?;
         Ok(found)
     }
 }
@@ -155,11 +171,10 @@ mod tests {
 
     use super::*;
 
-    /// A key may be replaced after its type was read.
     #[test]
     fn a_sketch_that_is_no_filter_is_noticed() {
         let shape = Shape::new(10, 2, CellSize::Four).expect("a shape");
         let sketch = CountMin::new(shape, u64::MAX).expect("memory");
-        assert!(filter_of(Sketch::CountMin(sketch), 0).is_none());
+        assert!(Filter::of_copy(Sketch::CountMin(sketch), 0).is_none());
     }
 }

@@ -281,10 +281,7 @@ impl Existing {
     fn describe(&self, tls: &Tls) -> Result<Report> {
         let server = Server::connect(&self.url, tls)?;
         let key = self.key.as_bytes();
-        let kind = server.type_of(key)?;
-        if kind == "none" {
-            return Err(Failure::new(server.missing_key(key)));
-        }
+        let kind = server.required_type(key)?;
         let info =
             Info::of(&server, key).map_err(|fault| server.failure_of("read", key, &fault))?;
         let mut row = Row {

@@ -48,6 +48,44 @@ fn records_whose_items_are_in_a_filter_are_printed() {
     );
 }
 
+/// A missing key answers as an empty filter does.
+#[test]
+fn a_filter_that_is_gone_during_the_run_ends_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.ok("BF.RESERVE bloom 0.01 100000");
+    client.ok("CF.RESERVE cuckoo 100000");
+    let all = numbered("item", 0..200_000);
+    let added: Vec<String> = all.iter().step_by(2).cloned().collect();
+    add(&mut client, "bloom", &added);
+    for batch in added.chunks(1000) {
+        client.call_with("CF.INSERT cuckoo ITEMS", batch);
+    }
+    let path = lines(&server, "list", &all);
+    for (key, option) in [
+        ("bloom", "--json"),
+        ("bloom", "--not"),
+        ("cuckoo", "--json"),
+        ("cuckoo", "--not"),
+    ] {
+        let filter = |to: &str| run(&["filter", &path, "-q", "--to", to, "--key", key, option]);
+        let whole = filter(&url(&server)).done();
+        let mut other = server.client();
+        // In the second block.
+        let way = Way::new(&server, 2_500_000, move || {
+            other.ok(format!("RENAME {key} kept"));
+        });
+        let run = filter(&way.url());
+        assert!(whole.starts_with(&run.out), "{key} {option}");
+        let failed = run.failed(1);
+        assert!(
+            failed.starts_with(&format!("{key} does not exist at ")),
+            "{failed}"
+        );
+        client.ok(format!("RENAME kept {key}"));
+    }
+}
+
 #[test]
 fn a_key_that_is_no_filter_is_named() {
     session::replay("filter-refused.txt", &[&Server::start()]);

@@ -195,6 +195,15 @@ impl Server {
         kind.map_err(|fault| self.failure_of("read the type of", key, &fault))
     }
 
+    /// Returns the type of a key, which has to exist.
+    pub fn required_type(&self, key: &[u8]) -> Result<String> {
+        let kind = self.type_of(key)?;
+        if kind == "none" {
+            return Err(Failure::new(self.missing_key(key)));
+        }
+        Ok(kind)
+    }
+
     /// Requires that the server has Bloom filters.
     pub fn require_bloom_filters(&self) -> Result<()> {
         let missing = self.missing_command(BF_INFO);
