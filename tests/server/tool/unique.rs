@@ -269,6 +269,26 @@ fn a_run_whose_receipt_is_gone_says_so() {
     assert!(before.exists());
 }
 
+/// A new filter would call items new that were printed before.
+#[test]
+fn a_run_whose_filter_is_gone_says_so() {
+    let (server, mut client) = Server::with_client();
+    let machine = Machine::new(&server, "a", 12, 90_000);
+    let mut other = server.client();
+    let way = Way::new(&server, 2_000_000, move || {
+        other.expect("DEL seen", int(1));
+    });
+    for to in [way.url(), url(&server)] {
+        let failed = machine.run(&to).failed(1);
+        assert!(
+            failed.starts_with("seen does not exist at ")
+                && failed.ends_with("can't be known: run all inputs again, with another key"),
+            "{failed}"
+        );
+    }
+    client.expect("EXISTS seen", int(0));
+}
+
 /// After a refusal, nothing is done. After a lost reply, nobody knows.
 #[test]
 fn a_pipe_without_known_items_says_only_whether_some_may_be_done() {

@@ -6,6 +6,7 @@ const CONTINUES: &str = "with unchanged files, and as long as the server keeps t
 const APPLIES_TWICE: &str = "the same command would apply them twice";
 const PASS_LATER: &str = "pass only the later items, some of which may be done too";
 const ANSWERS_LOST: &str = "the server's answers for some items are lost, so which of them are new can't be known: run all inputs again, with another key";
+const FILTER_GONE: &str = "the filter is gone, so which of the later items are new can't be known: run all inputs again, with another key";
 const OUTPUT_CHANGED: &str = "restore that file, or run all inputs again, with another key";
 
 /// What is known about a run.
@@ -41,6 +42,8 @@ pub enum Piped {
 pub enum Reason {
     /// The run prints items by the answers to them, and the server has lost some of these.
     AnswersLost,
+    /// The filter that knew the items so far is gone.
+    FilterGone,
     /// A file that an earlier run printed is not as that run left it.
     OutputChanged,
 }
@@ -110,6 +113,7 @@ impl State {
             Self::Pipe(Piped::Unknown) => some.to_owned(),
             Self::Pipe(Piped::First(done)) => format!("the first {}; {PASS_LATER}", are_done(done)),
             Self::Discarded(Reason::AnswersLost) => ANSWERS_LOST.to_owned(),
+            Self::Discarded(Reason::FilterGone) => FILTER_GONE.to_owned(),
             Self::Discarded(Reason::OutputChanged) => OUTPUT_CHANGED.to_owned(),
         })
     }
@@ -142,6 +146,7 @@ mod tests {
                 State::Pipe(Piped::First(5000)),
                 &["the first 5,000 items are done", PASS_LATER],
             ),
+            (State::Discarded(Reason::FilterGone), &[FILTER_GONE]),
             (State::Discarded(Reason::OutputChanged), &[OUTPUT_CHANGED]),
         ] {
             let note = (!parts.is_empty()).then(|| parts.join("; "));

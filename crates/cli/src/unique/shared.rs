@@ -143,7 +143,7 @@ impl SharedFilter<'_> {
         let first = |rates: Vec<f64>| rates.first().copied().ok_or_else(|| unexpected(BF_INFO));
         match rates.and_then(first) {
             Ok(rate) => Ok(rate),
-            // No record had an item, so nothing was sent, and nothing made a filter.
+            // No record had an item, so nothing was sent, and nothing made a filter. Or the key is gone since.
             Err(fault) if fault.is(Error::NOT_FOUND) => Ok(self.rate.get()),
             Err(fault) => Err(self.server.failure_of("describe", key, &fault)),
         }
@@ -248,8 +248,13 @@ impl Run<'_> {
         let commands = batches.clone().zip(starts).map(|(batch, start)| {
             let positions = start..start + batch.len() as u64;
             let mut insert = self.receipts.command(0, positions, BF_INSERT);
-            insert.arg("CAPACITY").arg(FIRST_ITEMS).arg("ERROR");
-            insert.arg(&rate).arg("EXPANSION").arg(2);
+            // Only the first command creates a filter. A later one would find everything new to it.
+            if start == 0 {
+                insert.arg("CAPACITY").arg(FIRST_ITEMS).arg("ERROR");
+                insert.arg(&rate).arg("EXPANSION").arg(2);
+            } else {
+                insert.arg("NOCREATE");
+            }
             insert.arg("ITEMS").arg(batch);
             (key.as_bytes().to_vec(), insert)
         });
@@ -273,6 +278,10 @@ impl Run<'_> {
             return Failure::new(LACKING);
         }
         let SharedFilter { server, key, .. } = *self.filter;
+        if fault.is(Error::NOT_FOUND) {
+            self.receipts.status().discard(Reason::FilterGone);
+            return Failure::new(server.missing_key(key.as_bytes()));
+        }
         let verb = position.map(|position| format!("add {position} to"));
         let verb = verb.as_deref().unwrap_or("use the receipt of");
         let what = format!("could not {verb} {} at", shown(key.as_bytes()));
