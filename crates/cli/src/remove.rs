@@ -59,6 +59,8 @@ impl Remove {
         );
         all_removed.map_err(|failure| receipts.status().explain(failure))?;
         progress.end(counts.items);
+        // BF.MDEL finds no item in a missing key.
+        server.required_type(self.key.as_bytes())?;
 
         let ended = match counts.refused {
             0 => Ok(()),
@@ -92,10 +94,9 @@ impl Remove {
     /// Returns the command that removes items from the key.
     fn command(&self, server: &Server) -> Result<&'static str> {
         let (key, address) = (self.shown(), server.address());
-        match &server.type_of(self.key.as_bytes())?[..] {
+        match &server.required_type(self.key.as_bytes())?[..] {
             kind if kind.as_bytes() == cuckoo::wire::TYPE_NAME.to_bytes() => Ok("CF.DEL"),
             kind if is_filter(kind) => Ok(BF_MDEL),
-            "none" => Err(Failure::new(server.missing_key(self.key.as_bytes()))),
             kind => Err(Failure::new(format!(
                 "{key} at {address} has type {kind}, which is not a filter: name another key"
             ))),

@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
-use crate::harness::Server;
+use crate::harness::{Server, int};
 use crate::support::protocols::with_fixed_seed;
 
 use super::session::replay;
+use super::way::Way;
 use super::{add, lines, numbered, run_line, url};
 
 /// More than one command takes, of both kinds of filters that items can be removed from.
@@ -44,4 +45,21 @@ fn refused_removals_are_counted_and_fail() {
     let end = format!("refused by blocked at 127.0.0.1:{port}, which still finds the items");
     assert!(rest.ends_with(&end), "{error}");
     assert_eq!(run.failed(1), error);
+}
+
+/// BF.MDEL finds no item in a missing key.
+#[test]
+fn a_filter_that_is_gone_during_the_run_is_an_error() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.ok("BF.RESERVE blocked 0.01 10000 COUNTING");
+    let words = numbered("item", 0..3000);
+    add(&mut client, "blocked", &words);
+    let list = lines(&server, "list", &words);
+    let way = Way::before(&server, "EVAL", 2, move || {
+        client.expect("DEL blocked", int(1));
+    });
+    let line = format!("remove {list} --from {} --key blocked", way.url());
+    let failed = run_line(&line).failed(1);
+    assert!(failed.starts_with("blocked does not exist at "), "{failed}");
 }
