@@ -1,4 +1,5 @@
-//! Options: of the command line, the environment and a file, in this order.
+//! Options, by precedence: the command line, two environment variables (`VALKEYBLOOM_HTTP_SERVER` and
+//! `VALKEYBLOOM_HTTP_TOKEN`), a TOML file.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -69,8 +70,9 @@ impl Options {
     /// Reads the options of this process. Ends the process for invalid words on the command line, and for `--help`.
     ///
     /// # Errors
-    /// What is wrong with the file or the environment, and where.
+    /// What is wrong with a file or a variable of the environment, which is named.
     pub fn read() -> Result<Self, String> {
+        // The command line names the file, so it is parsed before the file, and again after it: the last word counts.
         let own = Self::parse_words(env::args_os());
         if own.pages.is_some() {
             return Ok(own);
@@ -94,16 +96,26 @@ impl Options {
         }
         words.extend(env::args_os().skip(1));
         let mut options = Self::parse_words(words);
-        options.token = variable("TOKEN")?.filter(|_| own.token_file.is_none());
-        if let (None, Some(path)) = (&options.token, &options.token_file) {
-            options.token = Some(read(path)?.trim_end().to_owned());
-        }
-        let is_token =
-            |token: &String| !token.is_empty() && token.bytes().all(|c| c.is_ascii_graphic());
-        if !options.token.iter().all(is_token) {
-            return Err("the token has to be one or more visible ASCII characters".to_owned());
-        }
+        options.token = options.find_token(own.token_file.is_some())?;
         Ok(options)
+    }
+
+    /// Returns the token: that of the environment, unless the command line names a file, or else that of the file.
+    fn find_token(&self, is_file_first: bool) -> Result<Option<String>, String> {
+        let of_environment = variable("TOKEN")?.filter(|_| !is_file_first);
+        let (place, token) = match (of_environment, &self.token_file) {
+            (Some(token), _) => (format!("{PREFIX}TOKEN"), token),
+            (None, Some(path)) => (
+                path.display().to_string(),
+                read(path)?.trim_end().to_owned(),
+            ),
+            (None, None) => return Ok(None),
+        };
+        if token.is_empty() || !token.bytes().all(|c| c.is_ascii_graphic()) {
+            let text = "the token has to be one or more visible ASCII characters";
+            return Err(format!("{place}: {text}"));
+        }
+        Ok(Some(token))
     }
 
     /// Parses words. Ends the process for invalid ones, which are shown without passwords, and for `--help`.
@@ -135,13 +147,14 @@ fn word(key: &str, value: &toml::Value) -> Result<String, String> {
     }
 }
 
+/// Returns the value of an environment variable, without its prefix.
 fn variable(name: &str) -> Result<Option<String>, String> {
     let name = format!("{PREFIX}{name}");
-    match env::var(&name) {
-        Ok(value) => Ok(Some(value)),
-        Err(env::VarError::NotPresent) => Ok(None),
-        Err(error) => Err(format!("{name}: {error}")),
-    }
+    // The error of `env::var` shows the value, which is secret.
+    let value = env::var_os(&name).map(OsString::into_string);
+    value
+        .transpose()
+        .map_err(|_| format!("{name} is not UTF-8"))
 }
 
 fn read(path: &Path) -> Result<String, String> {

@@ -1,7 +1,9 @@
 //! Options in a file and in the environment, and the token.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt;
 
 use super::reached::at;
 use super::*;
@@ -209,7 +211,31 @@ fn the_token_of_the_command_line_is_used_if_it_is_one() {
         let output = output.expect("the program runs");
         assert_eq!(output.status.code(), Some(2), "{token}");
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("the token has to be"), "{said}");
+        let start = format!("valkeybloom-http: {path}: the token has to be");
+        assert!(said.starts_with(&start), "{said}");
+    }
+    // No message shows the value of a variable.
+    for (name, why) in [
+        ("TOKEN", ": the token has to be"),
+        ("TOKEN", " is not UTF-8"),
+        ("SERVER", " is not UTF-8"),
+    ] {
+        let end: &[u8] = if why.ends_with("UTF-8") {
+            b"\xff"
+        } else {
+            b" "
+        };
+        let name = format!("VALKEYBLOOM_HTTP_{name}");
+        let mut command = super::command(&server, &[]);
+        command.env(&name, OsStr::from_bytes(&[b"s3cret", end].concat()));
+        let output = command.output().expect("the program runs");
+        assert_eq!(output.status.code(), Some(2), "{name}{why}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let start = format!("valkeybloom-http: {name}{why}");
+        assert!(
+            said.starts_with(&start) && !said.contains("s3cret"),
+            "{said}"
+        );
     }
 }
 
