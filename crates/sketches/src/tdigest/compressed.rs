@@ -1,4 +1,17 @@
 //! Queries over compressed nodes.
+//!
+//! ```text
+//!   nodes    ├──a──┼───────────b───────────┼───────────c───────────┤
+//!   weight      1              4                       4
+//!   before   0     1                       5
+//!   middle      ½              3                       7
+//!   value       a   ╱╱╱╱╱╱╱╱╱╱ b ╱╱╱╱╱╱╱╱╱╱╱╱╱╱╱╱╱╱╱╱╱ c ╱╱╱╱  max
+//! ```
+//!
+//! A position on the axis is a number of observations. `at` returns the value at a position: between the middles of two nodes,
+//! it is on a straight line between their means. A node of weight 1 is a single observation, so its value stays for half a
+//! weight on either side of its middle; so does the smallest or largest observation, in the first or last node, for a weight of
+//! 1 at the end. `cdf_within` goes back from a value to its position, and returns it as a share of the total, here 9.
 
 use crate::machine::{memory, work};
 
@@ -14,7 +27,7 @@ pub struct Marked {
     middle: f64,
     /// The largest mean up to the node. It is the node's own mean, unless rounding left means out of order.
     reach: f64,
-    /// The sum of the weights of the node and of those that follow with the same mean.
+    /// In the first of successive nodes with the same mean, the sum of their weights; 0 in the others.
     tied: f64,
 }
 
@@ -87,7 +100,7 @@ impl Marks {
     }
 }
 
-/// A digest whose nodes are compressed, for queries. Answers are `NaN` if the digest is empty.
+/// A digest whose nodes are compressed, for queries. If it is empty, values and shares are `NaN`, and ranks are −2.
 ///
 /// Values that files from elsewhere leave undefined, 0/0 for example, are one fixed `NaN`.
 #[derive(Clone, Copy, Debug)]
@@ -112,8 +125,7 @@ impl Compressed<'_> {
         }
     }
 
-    /// Returns the share of the observations that are at most `value`; half of those equal to it count.
-    /// The share for NaN is NaN.
+    /// Returns the share of the observations that are below `value`, plus half the share of those equal to it; NaN for NaN.
     pub fn cdf(&self, value: f64) -> f64 {
         let nodes = &*self.marks.nodes;
         if nodes.is_empty() || value.is_nan() {
@@ -127,9 +139,9 @@ impl Compressed<'_> {
         }
     }
 
-    /// Returns the number of observations below a value plus half of those equal to it, rounded down from one half on;
-    /// −1 below the smallest observation, their number above the largest, and −2 if the digest is empty or the
-    /// value is NaN.
+    /// Returns the number of observations below a value plus half of those equal to it, rounded to the nearest integer,
+    /// halves down; −1 below the smallest observation, their number above the largest, and −2 if the digest is empty or
+    /// the value is NaN.
     pub fn rank(&self, value: f64) -> i64 {
         self.rank_or(value, -1, self.observations, |below, _| {
             let whole = below.floor();
@@ -267,31 +279,31 @@ impl Compressed<'_> {
             return self.max;
         }
         let half = last.double_weight() / 2.0;
-        let left = self.marks.total - target;
-        if last.weight > 1 && left <= half {
-            return outermost(last, self.max, left);
+        let from_end = self.marks.total - target;
+        if last.weight > 1 && from_end <= half {
+            return outermost(last, self.max, from_end);
         }
         // The first node whose successor's middle is past the target.
         let index = nodes[1..].partition_point(|marked| marked.middle <= target);
-        let Some([one, other]) = nodes.get(index..index + 2) else {
+        let Some([left, right]) = nodes.get(index..index + 2) else {
             // This needs weights that add up to less than the total.
             let above = (target - self.marks.total) - half;
             return between(last.mean, above, self.max, half - above);
         };
-        let (mut from_one, mut to_other) = (target - one.middle, other.middle - target);
-        if one.node.weight == 1 {
-            if from_one < 0.5 {
-                return one.node.mean;
+        let (mut from_left, mut to_right) = (target - left.middle, right.middle - target);
+        if left.node.weight == 1 {
+            if from_left < 0.5 {
+                return left.node.mean;
             }
-            from_one -= 0.5;
+            from_left -= 0.5;
         }
-        if other.node.weight == 1 {
-            if to_other <= 0.5 {
-                return other.node.mean;
+        if right.node.weight == 1 {
+            if to_right <= 0.5 {
+                return right.node.mean;
             }
-            to_other -= 0.5;
+            to_right -= 0.5;
         }
-        between(one.node.mean, to_other, other.node.mean, from_one)
+        between(left.node.mean, to_right, right.node.mean, from_left)
     }
 
     /// Returns the share of the observations up to a value between the smallest and the largest.
@@ -332,12 +344,12 @@ impl Compressed<'_> {
         let weight = below.node.double_weight();
         let room = (0.5 * (weight + at.node.double_weight()) - from) - to;
         let base = (below.before + weight / 2.0) + from;
-        let (one, other) = (below.node.mean, at.node.mean);
-        let part = room * (value - one) / (other - one);
+        let (left, right) = (below.node.mean, at.node.mean);
+        let part = room * (value - left) / (right - left);
         let part = if part.is_finite() {
             part
         } else {
-            room * share_of(one, value, other)
+            room * share_of(left, value, right)
         };
         (base + part) / total
     }
