@@ -1,4 +1,4 @@
-//! Limits on growth. Bytes from elsewhere say how fast an object grows, so one addition might take all memory.
+//! Limits on growth. Loaded bytes decide how fast an object grows, so one addition might take all memory.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -208,12 +208,13 @@ extern "C" {
 // valid until the next call of this thread fails.
 const char *valkeybloom_last_error(void);
 
-// Returns the version of the library, such as "3.0.0". It is valid for ever.
+// Returns the version of the library, such as "3.0.0". It is valid forever.
 const char *valkeybloom_version(void);
 
 // Sets the limits for all objects of the process: the most bytes of a filter that is stacked on others because they
-// are full, 1 GiB at first; and the most filters that a cuckoo filter grows to, at first 32, as on a server. An object
-// from bytes of elsewhere can't take more than that for an addition. What you create or load may be larger.
+// are full, 1 GiB at first; and the most filters that a cuckoo filter grows to, 32 at first, as on a server. Loaded
+// bytes decide how fast an object grows; these limits bound what a single addition can allocate. What you create or
+// load may be larger.
 void valkeybloom_limit_growth(uint64_t filter_bytes, uint64_t cuckoo_filters);
 
 // Frees the bytes of a buffer, and sets its fields to null and 0. Does nothing if the pointer is null, or `data` is.

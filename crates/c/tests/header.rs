@@ -6,8 +6,9 @@ use std::path::Path;
 use std::{env, fs};
 
 /// The sources, in the order of their parts in the header.
-const SOURCES: [&str; 13] = [
+const SOURCES: [&str; 14] = [
     "border/status",
+    "library",
     "border/memory",
     "border/options",
     "border/batch",

@@ -23,6 +23,7 @@ pub mod border;
 pub mod chunks;
 pub mod count_min;
 pub mod cuckoo;
+pub mod library;
 pub mod object;
 #[cfg(target_family = "wasm")]
 mod stack;

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use valkeybloom_bindings::{self as bindings, Code, Error};
+use valkeybloom_bindings::{Code, Error};
 
 /// The outcome of a call. The numbers stay; later versions may add others.
 #[derive(Clone, Copy)]
@@ -120,19 +120,4 @@ fn text_for_c(text: &str) -> Option<Cow<'static, CStr>> {
 pub extern "C" fn valkeybloom_last_error() -> *const c_char {
     let text = LAST_ERROR.try_with(|last| last.borrow().as_ptr());
     text.unwrap_or(c"".as_ptr())
-}
-
-/// Returns the version of the library, such as "3.0.0". It is valid for ever.
-#[unsafe(no_mangle)]
-pub extern "C" fn valkeybloom_version() -> *const c_char {
-    const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
-    VERSION.as_ptr().cast()
-}
-
-/// Sets the limits for all objects of the process: the most bytes of a filter that is stacked on others because they
-/// are full, 1 GiB at first; and the most filters that a cuckoo filter grows to, at first 32, as on a server. An object
-/// from bytes of elsewhere can't take more than that for an addition. What you create or load may be larger.
-#[unsafe(no_mangle)]
-pub extern "C" fn valkeybloom_limit_growth(filter_bytes: u64, cuckoo_filters: u64) {
-    bindings::limit_growth(filter_bytes, cuckoo_filters);
 }
