@@ -1,13 +1,12 @@
-//! The memory limits of a server, and which of them stops a filter.
+//! The memory limits of a server, and which of them refuses an object.
 
 use std::collections::HashMap;
 
 use valkeybloom_protocol::bloom::Maker;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::names::{CUCKOO_FILTERS, FILTER_MEMORY, NEW_FILTERS, OBJECT_MEMORY};
-use valkeybloom_sketches::bloom::{Kind, Refusal};
+use valkeybloom_sketches::bloom::Refusal;
 
-use super::row::{Bloom, Row};
 use crate::failure::{Failure, Fault, unless_refused};
 use crate::options;
 use crate::report::ratio;
@@ -42,7 +41,7 @@ pub struct Demand {
 
 impl Demand {
     /// Returns the share of the limit that is needed.
-    fn share(&self) -> f64 {
+    pub fn share(&self) -> f64 {
         ratio(self.needed, self.limit.bytes)
     }
 
@@ -162,36 +161,6 @@ pub fn failure(server: &Server, what: &str, fault: &Fault, sizes: Option<Sizes>)
             ))
         }
     }
-}
-
-/// Returns the settings that refuse the next filter, with values that admit it.
-pub fn ending_growth(
-    row: &Row,
-    bloom: &Bloom,
-    reach: u64,
-    settings: Settings,
-) -> Option<Vec<Limit>> {
-    settings.filter_limit.and(settings.object_limit)?;
-    let bytes = row.bytes?;
-    let next = if bloom.kind == Kind::Plain {
-        let plan = bloom.plan(row.rate?, reach)?;
-        plan.next_filter_bytes(row.filters?)?
-    } else {
-        // A table grows little by little.
-        bytes
-    };
-    let sizes = Sizes {
-        filter: next,
-        object: bytes.saturating_add(next),
-    };
-    let exceeded = settings.exceeded(sizes);
-    if !exceeded.is_empty() {
-        return Some(exceeded);
-    }
-    // The sizes are estimates for the filters of other modules, so a limit that is near is it. If none is, the error rate of the
-    // next filter would be too small.
-    let nearest = settings.nearest(sizes)?;
-    (nearest.share() > 0.5).then(|| vec![nearest.raised()])
 }
 
 #[cfg(test)]

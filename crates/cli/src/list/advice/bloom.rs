@@ -2,11 +2,11 @@
 
 use valkeybloom_planner as planner;
 use valkeybloom_protocol::bloom::Maker;
-use valkeybloom_sketches::bloom::Growth;
+use valkeybloom_sketches::bloom::{Growth, Kind};
 
 use super::piece::{Advice, names, near, new_key, with_headroom};
 use super::reason;
-use crate::held::limits::{Settings, Sizes, ending_growth};
+use crate::held::limits::{Limit, Settings, Sizes};
 use crate::held::row::{Bloom, Row};
 use crate::report::{counted, grouped, ratio, two_digits};
 
@@ -39,7 +39,8 @@ fn make(row: &Row, reason: String, new: &planner::Bloom, settings: Settings) -> 
     Some(Advice::make(reason, command, sizes, settings))
 }
 
-/// Returns the plan of a filter like this one, for this number of items, as the server makes new filters.
+/// Returns the plan of a filter like this one, for this number of items, as the server makes new filters. Those of a server that does
+/// not say how differ little in size from this module's.
 fn planned(bloom: &Bloom, rate: f64, items: u64, settings: Settings) -> Option<planner::Bloom> {
     Some(planner::Bloom {
         maker: settings.maker.unwrap_or(Maker::Own),
@@ -72,6 +73,33 @@ fn near_reach(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
     let names_end = format!("{} {end}", names(&ending));
     let reason = reason::near_reach(share, grouped(reach), names_end);
     Some(Advice::raise(reason, &ending))
+}
+
+/// Returns the limits that end a filter's growth, with values that admit more; `None` if a limit is unknown, or the error rate ends it.
+fn ending_growth(row: &Row, bloom: &Bloom, reach: u64, settings: Settings) -> Option<Vec<Limit>> {
+    let (filter_limit, _) = settings.filter_limit.zip(settings.object_limit)?;
+    let (bytes, filters) = (row.bytes?, row.filters?);
+    let sizes = match (bloom.kind, filters) {
+        (Kind::Plain, _) => {
+            let filter = bloom.plan(row.rate?, reach)?.next_filter_bytes(filters)?;
+            let object = bytes.saturating_add(filter);
+            Sizes { filter, object }
+        }
+        (_, 1) => Sizes::whole(bytes),
+        // The size of the newest table is unknown. It ends the growth unless the object is near its own limit.
+        _ => Sizes {
+            filter: filter_limit / 8 * 7,
+            object: bytes,
+        },
+    };
+    let exceeded = settings.exceeded(sizes);
+    if !exceeded.is_empty() {
+        return Some(exceeded);
+    }
+    // The sizes are estimates for the filters of other modules, so a limit that is near is it. If none is, the error rate of the
+    // next filter would be too small.
+    let nearest = settings.nearest(sizes)?;
+    (nearest.share() > 0.5).then(|| vec![nearest.raised()])
 }
 
 /// Warns of a filter with more false positives than requested.

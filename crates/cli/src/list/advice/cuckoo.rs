@@ -14,6 +14,7 @@ pub fn advise(row: &Row, filter: &Params, settings: Settings) -> Vec<Advice> {
     if filter.expansion == 0 {
         return Vec::from_iter(nearly_full(row, filter, settings));
     }
+    // The limit of a filter holds for each of the filters that it stacks, and not for all together.
     let sizes = row.bytes.map(|object| Sizes { filter: 0, object });
     let raise = near_memory(sizes, settings);
     let fill = near_last_filter(row, filter, settings);
@@ -53,33 +54,44 @@ fn near_last_filter(row: &Row, filter: &Params, settings: Settings) -> Option<Ad
 
 /// Advises a filter like this one, reserved for these slots or for the most that one can have.
 fn larger(row: &Row, filter: &Params, slots: u64, why: &str, settings: Settings) -> Option<Advice> {
-    let with = |capacity| {
-        Shape::new(&Params {
-            capacity,
-            ..*filter
-        })
-    };
     let least = 2 * u64::from(filter.bucket_size);
-    let capacity = slots.clamp(least, ranges::CAPACITY_MAX);
-    let growing = Limits {
-        filters: settings.cuckoo_filters.unwrap_or(u64::MAX),
-        ..Limits::NONE
+    let new = Params {
+        capacity: slots.clamp(least, ranges::CAPACITY_MAX),
+        ..*filter
     };
-    let reach = |capacity| with(capacity).map(|shape| shape.reach(&growing).0.slots);
-    let is_larger = reach(capacity) > reach(filter.capacity.min(ranges::CAPACITY_MAX));
-    let reason = if is_larger {
+    let reason = if reach(&new, settings) > reach(filter, settings) {
         reason::larger(why)
     } else {
         reason::largest(why)
     };
-    let made = with(capacity)?.plan(0, &Limits::NONE).ok()?;
+    let made = Shape::new(&new)?.plan(0, &Limits::NONE).ok()?;
     let sizes = Sizes {
         filter: made.slots,
         object: stored(made.bytes),
     };
-    let (size, moves, factor) = (filter.bucket_size, filter.max_iterations, filter.expansion);
     // The settings may have other defaults than this filter.
-    let options = format!("BUCKETSIZE {size} MAXITERATIONS {moves} EXPANSION {factor}");
-    let command = format!("CF.RESERVE {} {capacity} {options}", new_key(row));
+    let command = format!(
+        "CF.RESERVE {} {} BUCKETSIZE {} MAXITERATIONS {} EXPANSION {}",
+        new_key(row),
+        new.capacity,
+        new.bucket_size,
+        new.max_iterations,
+        new.expansion
+    );
     Some(Advice::make(reason, command, sizes, settings))
+}
+
+/// Returns the slots that a filter has once it can't grow any more.
+fn reach(filter: &Params, settings: Settings) -> Option<u64> {
+    let growing = Limits {
+        filters: settings.cuckoo_filters.unwrap_or(u64::MAX),
+        ..Limits::NONE
+    };
+    // A loaded filter may have more slots than one that a client makes.
+    let capacity = filter.capacity.min(ranges::CAPACITY_MAX);
+    let shape = Shape::new(&Params {
+        capacity,
+        ..*filter
+    })?;
+    Some(shape.reach(&growing).0.slots)
 }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use valkeybloom_protocol::names::CUCKOO_FILTERS;
 
-/// Makes a function of each text. Its arguments are the words in braces, in their order.
+/// Makes a function of each text. Its arguments take the places of their names in braces.
 macro_rules! texts {
     ($($name:ident($($word:ident),*) = $text:literal;)*) => {
         $(pub fn $name($($word: impl Display),*) -> String {
