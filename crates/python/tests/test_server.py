@@ -265,6 +265,23 @@ def test_what_is_no_sketch_is_refused(server: int) -> None:
             fetch(client.pipeline(), "text")
 
 
+def test_a_merge_that_may_not_set_the_time_to_live_changes_nothing(server: int) -> None:
+    sketch = CountMin(50, 4)
+    sketch.add("a", 5)
+    with redis.Redis(port=server) as client:
+        client.flushall()
+        store(client, "key", sketch, ttl=600)
+        client.execute_command("ACL", "SETUSER", "merger", "on", ">word", "~*", "+@all", "-pexpire")
+        with redis.Redis(port=server, username="merger", password="word") as merger:
+            for options in ({}, {"ttl": 60}):
+                with pytest.raises(redis.ResponseError, match="pexpire"):
+                    store(merger, "key", sketch, merge=True, **options)  # type: ignore[arg-type]
+        client.acl_deluser("merger")
+        assert fetch(client, "key").query("a") == 5  # type: ignore[union-attr]
+        assert client.keys() == [b"key"]
+        assert client.ttl("key") > 60
+
+
 def test_errors_of_a_server_say_what_to_do(server: int, tmp_path: Path) -> None:
     with running(tmp_path, module=False) as port, redis.Redis(port=port) as without, redis.Redis(port=server) as client:
         client.flushall()
