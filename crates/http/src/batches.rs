@@ -114,14 +114,13 @@ impl Commands {
 }
 
 /// The requests that wait for the server.
-pub struct Queue(mpsc::UnboundedSender<(Action, Request)>);
+pub struct Queue(mpsc::Sender<(Action, Request)>);
 
 impl Queue {
     /// Creates the filter, unless it exists, and starts a task that sends what is queued.
     ///
     /// # Errors
-    /// The server refuses the options. A server that is down, lacks the module, or refuses for a state that may end, is not
-    /// an error.
+    /// The server refuses the options. A server that is down, or refuses for another reason, which may end, is not an error.
     pub async fn start(mut link: Link, options: &Options) -> RedisResult<Self> {
         let commands = Commands::new(options);
         let sent = link
@@ -132,14 +131,13 @@ impl Queue {
                 continue;
             };
             let fault = Fault::from(error.clone());
-            // A server may load the module later.
-            if fault.text.starts_with("ERR ") && !fault.text.starts_with("ERR unknown command") {
+            if is_about_options(&fault.text) {
                 return Err(error.into());
             }
             log::line(format_args!("{} refuses: {}", link.address(), fault.text));
         }
-        // Each connection has at most one request in the queue.
-        let (sender, receiver) = mpsc::unbounded_channel();
+        // Each connection waits for one request at most. Requests of clients that left stay in the queue, so it has a bound.
+        let (sender, receiver) = mpsc::channel(options.connections as usize);
         tokio::spawn(send_all(receiver, commands, link));
         Ok(Self(sender))
     }
@@ -173,14 +171,29 @@ impl Queue {
     async fn send(&self, action: Action, keys: Vec<String>) -> Answer {
         let (answer, answered) = oneshot::channel();
         let ended = || Fault::new(StatusCode::SERVICE_UNAVAILABLE, "the service is ending");
-        let sent = self.0.send((action, Request { keys, answer }));
+        let sent = self.0.send((action, Request { keys, answer })).await;
         sent.map_err(|_| ended())?;
         answered.await.map_err(|_| ended())?
     }
 }
 
+/// Returns whether the server refuses to create the filter because of its options. It would do so again, whereas a module
+/// may be loaded later, and a copy that another client loads into the key may be completed.
+fn is_about_options(refusal: &str) -> bool {
+    let begins = [
+        "ERR bad ",
+        "ERR (",
+        "ERR unknown argument",
+        "ERR operation exceeds bloom object memory limit",
+        "ERR false positive degrades to 0",
+    ];
+    // `bf.bloom-new-filters` names a maker whose filters have no windows.
+    let is_not_made = refusal.starts_with("ERR ") && refusal.contains(" is not possible with ");
+    is_not_made || begins.iter().any(|begin| refusal.starts_with(begin))
+}
+
 async fn send_all(
-    mut queue: mpsc::UnboundedReceiver<(Action, Request)>,
+    mut queue: mpsc::Receiver<(Action, Request)>,
     commands: Commands,
     mut link: Link,
 ) {
@@ -372,6 +385,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn only_the_options_end_the_service() {
+        let maker = "ERR WINDOW is not possible with bf.bloom-new-filters redisbloom";
+        for (refusal, expected) in [
+            ("ERR bad error rate", true),
+            ("ERR (capacity should be larger than 0)", true),
+            ("ERR (0 < error rate range < 1)", true),
+            ("ERR unknown argument received", true),
+            ("ERR operation exceeds bloom object memory limit", true),
+            ("ERR false positive degrades to 0 on scale out", true),
+            (maker, true),
+            ("ERR bloom object is still being loaded", false),
+            ("ERR unknown command 'BF.INSERT'", false),
+            ("ERR max number of clients reached", false),
+            ("ERR upstream failure", false),
+            ("OOM not enough memory for bloom object", false),
+            ("NOPERM this user has no permissions", false),
+            ("READONLY You can't write against a replica.", false),
+            ("WRONGTYPE Operation against a key", false),
+        ] {
+            assert_eq!(is_about_options(refusal), expected, "{refusal}");
+        }
+    }
+
     /// Returns what the client sends next.
     async fn read(stream: &TcpStream) -> String {
         let mut bytes = [0; 4096];
@@ -393,9 +430,13 @@ mod tests {
 
     /// Starts a queue, and returns it with the connection that it made, and what accepts others.
     async fn start() -> (Queue, TcpStream, TcpListener) {
+        start_with(&[]).await
+    }
+
+    async fn start_with(options: &[&str]) -> (Queue, TcpStream, TcpListener) {
         let server = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = server.local_addr().expect("it listens").to_string();
-        let options = Options::parse_from(["", "--server", &address]);
+        let options = Options::parse_from([&["", "--server", &address], options].concat());
         let link = Link::new(&options).expect("an address");
         let (queue, stream) = tokio::join!(Queue::start(link, &options), accept(&server));
         let queue = queue.expect("the filter is created");
@@ -434,6 +475,21 @@ mod tests {
     fn is_pending(future: Pin<&mut impl Future>) -> bool {
         let mut context = Context::from_waker(Waker::noop());
         future.poll(&mut context).is_pending()
+    }
+
+    /// Otherwise, clients that send a request to a server that hangs and leave would fill the memory.
+    #[tokio::test]
+    async fn requests_of_clients_that_left_take_bounded_room() {
+        let (queue, stream, _server) = start_with(&["--connections", "2"]).await;
+        let mut first = pin!(queue.insert(keys("first"), None));
+        assert!(is_pending(first.as_mut()));
+        read(&stream).await;
+        for name in ["left-1", "left-2", "left-3", "left-4"] {
+            assert!(is_pending(pin!(queue.insert(keys(name), None))));
+        }
+        stream.try_write(b"*1\r\n:1\r\n").expect("it fits");
+        assert_eq!(first.await.expect("it is new").1, [false]);
+        assert_eq!(read(&stream).await.matches("left").count(), 2);
     }
 
     /// Otherwise, each batch would wait for the server in its turn.
