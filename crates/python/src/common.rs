@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
 use pyo3::exceptions::PyOSError;
@@ -77,12 +78,12 @@ impl<'py> FromPyObject<'_, 'py> for FilePath {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let path = target(path)?;
     let old = path.metadata().ok();
     // A rename would put a file in the place of a pipe or a device.
-    if old.as_ref().is_some_and(|old| !old.is_file()) {
-        return File::options().write(true).open(path)?.write_all(bytes);
+    if is_open(&path) || old.as_ref().is_some_and(|old| !old.is_file()) {
+        return append(&path, bytes);
     }
-    let path = target(path)?;
     let mut digits = [0; 8];
     getrandom::fill(&mut digits).map_err(io::Error::other)?;
     let end = format!(".unfinished-{:016x}", u64::from_ne_bytes(digits));
@@ -98,7 +99,12 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // Nobody else has this file, in this process or another one.
     let mut file = File::create_new(&unfinished)?;
     let written = old
-        .map_or(Ok(()), |old| file.set_permissions(old.permissions()))
+        .map_or(Ok(()), |old| {
+            // Only root may give files away, and a change of owner may take permissions away.
+            let _ = fchown(&file, None, Some(old.gid()));
+            let _ = fchown(&file, Some(old.uid()), None);
+            file.set_permissions(old.permissions())
+        })
         .and_then(|()| file.write_all(bytes))
         .and_then(|()| file.sync_all())
         .and_then(|()| std::fs::rename(&unfinished, &path));
@@ -108,20 +114,38 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-/// Returns the file at the end of symbolic links, which may not exist.
+/// Returns the path at the end of symbolic links, where there may be no file, or the first one on the way that names an open
+/// file.
 fn target(path: &Path) -> io::Result<PathBuf> {
-    /// As many as Linux follows.
+    /// The most links that Linux follows.
     const LINKS: usize = 40;
-    let mut path = path.to_owned();
+    let mut end = path.to_owned();
     for _ in 0..LINKS {
-        if !path.is_symlink() {
-            return Ok(path);
+        if is_open(&end) || !end.is_symlink() {
+            return Ok(end);
         }
-        let next = std::fs::read_link(&path)?;
-        path = path.with_file_name(next);
+        let next = std::fs::read_link(&end)?;
+        end.set_file_name(next);
     }
-    // Reading it fails with the system's error.
-    path.metadata().map(|_| path)
+    // The system follows as many links from the first one, so this fails with its error if there are more.
+    path.metadata().map(|_| end)
+}
+
+/// Returns whether a path is that of an open file: what it links to may have no path, or one that others still write to.
+fn is_open(path: &Path) -> bool {
+    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+    folder.is_some_and(|folder| folder.starts_with("/proc") && folder.ends_with("fd"))
+}
+
+/// Writes to the end of a file, a pipe or a device.
+fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // Those who share the standard output share its position, too, and would write over what is appended at another one.
+    if ["/dev/fd/1", "/proc/self/fd/1"].contains(&path.to_string_lossy().as_ref()) {
+        io::stdout().write_all(bytes)?;
+        return io::stdout().flush();
+    }
+    let mut open = File::options().append(true).open(path)?;
+    open.write_all(bytes)
 }
 
 /// Returns Python's exception for the error of a file, which names it.
@@ -198,8 +222,9 @@ macro_rules! common {
             /// Write the object to a file, or replace the file, in one step.
             ///
             /// The file has the format of a server's DUMP, which ends in a checksum, and `from_bytes` reads it, too. At
-            /// the end of a symbolic link, the file that it points to is replaced. A file keeps its permissions; a pipe or
-            /// a device is written to. A program that is killed leaves a file beside it, with `.unfinished-` and 16
+            /// the end of a symbolic link, the file that it points to is replaced. A file keeps its permissions, and its
+            /// owner and group where the system permits that; a pipe, a device or an open file, such as /dev/stdout, is
+            /// written to. A program that is killed leaves a file beside it, with `.unfinished-` and 16
             /// digits after its name or the beginning of a long one, which may be deleted.
             fn save(&self, py: Python<'_>, path: common::FilePath) -> PyResult<()> {
                 common::save(py, &self.0, &path.0)

@@ -103,6 +103,31 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fifo", "file"]
 
 
+def test_an_open_file_is_written_to(tmp_path: Path) -> None:
+    path, link = tmp_path / "file", tmp_path / "link"
+    path.write_bytes(b"old")
+    one = Bloom(100, 0.01)
+    with path.open("ab") as file:
+        link.symlink_to(f"/dev/fd/{file.fileno()}")
+        one.save(link)
+    saved = path.read_bytes()
+    assert saved.startswith(b"old") and Bloom.from_bytes(saved[3:]) == one
+    assert link.is_symlink() and {path.name for path in tmp_path.iterdir()} == {"file", "link"}
+
+
+def test_a_chain_of_links_is_as_long_as_the_system_allows(tmp_path: Path) -> None:
+    links = [tmp_path / f"{number}" for number in range(42)]
+    for before, link in zip(links, links[1:], strict=False):
+        link.symlink_to(before)
+    one = Bloom(100, 0.01)
+    one.save(links[40])
+    assert Bloom.load(links[0]) == one
+    with pytest.raises(OSError) as raised:
+        one.save(links[41])
+    assert raised.value.errno == errno.ELOOP
+    assert all(link.is_symlink() for link in links[1:])
+
+
 SAVES = """
 import sys
 from valkeybloom import Bloom
