@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::failure::{Fault, Result};
+use crate::failure::{Failure, Fault, Result};
 use crate::held::read::{Listing, Reader};
 use crate::keys::Selection;
 use crate::list::order::Order;
@@ -35,43 +35,58 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// What the thread reports.
 pub enum Update {
+    /// The keys at a moment.
     Listing(Listing, Instant),
     /// There was no listing, and there will be another attempt.
-    Failed(String),
+    Retrying(String),
+    /// The thread ended, because another attempt would fail as well.
+    Ended(Failure),
 }
 
-/// Updates, up to the failure that no other attempt mends.
-pub type Updates = Receiver<Result<Update>>;
-
 /// Starts the thread. It ends with the process, when the receiver is dropped, or after a failure that is permanent.
-pub fn start(watch: Watch, tls: Tls, server: Server) -> Updates {
+pub fn start(watch: Watch, tls: Tls, server: Server) -> Receiver<Update> {
     // Listings do not pile up while the screen is busy.
     let (sender, updates) = mpsc::sync_channel(1);
     thread::spawn(move || {
-        let mut connected = Ok(server);
-        loop {
-            let Err(failure) = connected.and_then(|server| read_on(&watch, &server, &sender))
-            else {
-                return;
-            };
-            let is_last = failure.is_permanent;
-            let update = if is_last {
-                Err(failure)
-            } else {
-                Ok(Update::Failed(failure.to_string()))
-            };
-            if sender.send(update).is_err() || is_last {
-                return;
-            }
+        let connect = || {
             thread::sleep(AGAIN);
-            connected = Server::connect(&watch.server, &tls);
-        }
+            Server::connect(&watch.server, &tls)
+        };
+        keep_on(server, connect, &sender, |server| {
+            read_on(&watch, server, &sender)
+        });
     });
     updates
 }
 
+/// Reads from a server, and connects again after a failure. Ends after one that is permanent, when `read` ends without a
+/// failure, or when nobody receives updates any more.
+fn keep_on<S>(
+    server: S,
+    connect: impl Fn() -> Result<S>,
+    sender: &SyncSender<Update>,
+    read: impl Fn(&S) -> Result<()>,
+) {
+    let mut connected = Ok(server);
+    loop {
+        let Err(failure) = connected.and_then(|server| read(&server)) else {
+            return;
+        };
+        let is_last = failure.is_permanent;
+        let update = if is_last {
+            Update::Ended(failure)
+        } else {
+            Update::Retrying(failure.to_string())
+        };
+        if sender.send(update).is_err() || is_last {
+            return;
+        }
+        connected = connect();
+    }
+}
+
 /// Reads listings until that fails, or nobody receives them any more.
-fn read_on(watch: &Watch, server: &Server, sender: &SyncSender<Result<Update>>) -> Result<()> {
+fn read_on(watch: &Watch, server: &Server, sender: &SyncSender<Update>) -> Result<()> {
     let failed = |fault| server.failure("could not list the keys of", &fault);
     let mut reader = Reader::new(server, watch.order.rate, false);
     loop {
@@ -80,7 +95,7 @@ fn read_on(watch: &Watch, server: &Server, sender: &SyncSender<Result<Update>>) 
         server.leave_untouched().map_err(failed)?;
         let listing = listing(watch, &mut reader).map_err(failed)?;
         let update = Update::Listing(listing, Instant::now());
-        if sender.send(Ok(update)).is_err() {
+        if sender.send(update).is_err() {
             return Ok(());
         }
         let interval = Duration::from_millis(watch.interval);
@@ -98,4 +113,56 @@ fn listing(watch: &Watch, reader: &mut Reader<'_>) -> Result<Listing, Fault> {
     let take = |mut batch: Vec<_>, _| rows.append(&mut batch);
     let unreadable = reader.read(found, &kinds, take)?;
     Ok(Listing { rows, unreadable })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    fn failure(text: &str, is_permanent: bool) -> Failure {
+        let mut failure = Failure::new(text);
+        failure.is_permanent = is_permanent;
+        failure
+    }
+
+    #[test]
+    fn it_connects_again_until_a_failure_is_permanent() {
+        let attempts = [
+            Err(failure("no route", false)),
+            Ok("second"),
+            Err(failure("no such user", true)),
+            Ok("too late"),
+        ];
+        let attempts = RefCell::new(attempts.into_iter());
+        let connect = || attempts.borrow_mut().next().expect("an attempt");
+        let read = |server: &&str| Err(failure(&format!("{server} is lost"), false));
+        let (sender, updates) = mpsc::sync_channel(8);
+        keep_on("first", connect, &sender, read);
+        drop(sender);
+        let said = updates.iter().map(|update| match update {
+            Update::Listing(..) => "listing".to_owned(),
+            Update::Retrying(failure) => format!("again: {failure}"),
+            Update::Ended(failure) => format!("ended: {failure}"),
+        });
+        let expected = [
+            "again: first is lost",
+            "again: no route",
+            "again: second is lost",
+            "ended: no such user",
+        ];
+        assert_eq!(said.collect::<Vec<_>>(), expected);
+        assert_eq!(attempts.borrow().len(), 1);
+    }
+
+    #[test]
+    fn it_ends_when_nobody_receives() {
+        let connect = || -> Result<()> { panic!("nobody wants more") };
+        let (sender, updates) = mpsc::sync_channel(8);
+        keep_on((), connect, &sender, |()| Ok(()));
+        assert!(updates.try_recv().is_err());
+        drop(updates);
+        keep_on((), connect, &sender, |()| Err(failure("it is lost", false)));
+    }
 }

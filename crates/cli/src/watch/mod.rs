@@ -24,6 +24,7 @@ use ratatui::layout::Rect;
 use ratatui::{DefaultTerminal, TerminalOptions, Viewport};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use self::listings::Update;
 pub use self::listings::Watch;
 use self::view::View;
 use super::failure::{Failure, Result};
@@ -103,7 +104,7 @@ fn events() -> Receiver<io::Result<Event>> {
 fn show(
     terminal: &mut DefaultTerminal,
     mut view: View,
-    updates: &listings::Updates,
+    updates: &Receiver<Update>,
     ended: &AtomicBool,
 ) -> io::Result<Result<()>> {
     let events = events();
@@ -135,8 +136,9 @@ fn show(
         }
         loop {
             match updates.try_recv() {
-                Ok(Ok(update)) => view.update(update),
-                Ok(Err(failure)) => return Ok(Err(failure)),
+                Ok(Update::Listing(listing, at)) => view.update(listing, at),
+                Ok(Update::Retrying(failure)) => view.failure = Some(failure),
+                Ok(Update::Ended(failure)) => return Ok(Err(failure)),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => {
                     return Err(io::Error::other("the reader of the server ended"));

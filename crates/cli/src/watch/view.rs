@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::listings::Update;
 use crate::failure::shown;
 use crate::held::columns::{self, Column, WATCHED};
 use crate::held::read::Listing;
@@ -24,7 +23,7 @@ pub struct View {
     latest: Option<Latest>,
     /// The indexes of the rows that match the filter.
     matching: Vec<usize>,
-    /// Why there is no newer listing.
+    /// Why there is no newer listing; the last one stays on the screen.
     pub failure: Option<String>,
     /// The index in `matching` of the first visible row. The last page is full.
     top: usize,
@@ -91,23 +90,18 @@ impl View {
         self.keep_in_range();
     }
 
-    /// Takes a new listing, or a failure. The last listing stays on the screen during a failure.
-    pub fn update(&mut self, update: Update) {
-        match update {
-            Update::Failed(failure) => self.failure = Some(failure),
-            Update::Listing(mut listing, at) => {
-                if let Some(last) = &self.latest {
-                    let seconds = (at - last.at).as_secs_f64();
-                    set_changes(&last.listing, &mut listing, seconds);
-                }
-                let mut sums = Sums::default();
-                listing.rows.iter().for_each(|row| sums.add(row));
-                let sums = sums.line();
-                self.failure = None;
-                self.latest = Some(Latest { listing, at, sums });
-                self.order();
-            }
+    /// Takes a new listing.
+    pub fn update(&mut self, mut listing: Listing, at: Instant) {
+        if let Some(last) = &self.latest {
+            let seconds = (at - last.at).as_secs_f64();
+            set_changes(&last.listing, &mut listing, seconds);
         }
+        let mut sums = Sums::default();
+        listing.rows.iter().for_each(|row| sums.add(row));
+        let sums = sums.line();
+        self.failure = None;
+        self.latest = Some(Latest { listing, at, sums });
+        self.order();
     }
 
     /// Sorts the rows.
@@ -133,7 +127,7 @@ impl View {
         self.select();
     }
 
-    /// Sorts by the next column that the rows have values for.
+    /// Sorts by the next column of the table: one for rare values is in it only if a row has one.
     fn sort_by_next(&mut self) {
         let rows = self.rows_at(&self.matching);
         let is_current = |column: &Column| column.title == self.sort.title;
@@ -215,7 +209,7 @@ mod tests {
     fn view(keys: &[&str]) -> View {
         let mut view = View::new("server", &WATCHED[0], false);
         view.resize(3);
-        view.update(Update::Listing(listing(keys), Instant::now()));
+        view.update(listing(keys), Instant::now());
         view
     }
 
@@ -280,7 +274,7 @@ mod tests {
             assert_eq!(visible(&view), [b"c2", b"d2"]);
             // New listings are filtered, too.
             let later = listing(&["a1", "f2"]);
-            view.update(Update::Listing(later, Instant::now()));
+            view.update(later, Instant::now());
             assert_eq!(visible(&view), [b"f2"]);
             assert!(!press(&mut view, &[Esc]));
             assert_eq!(visible(&view), [b"a1", b"f2"]);
@@ -289,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn sorting_passes_over_columns_without_values() {
+    fn sorting_passes_over_columns_that_are_not_shown() {
         let titles = |view: &mut View| {
             let all = (0..12).map(|_| {
                 press(view, &[KeyCode::Char('s')]);
@@ -313,7 +307,7 @@ mod tests {
             feed_bytes: Some(1),
             readers: Some(1),
         });
-        view.update(Update::Listing(read, Instant::now()));
+        view.update(read, Instant::now());
         assert_eq!(titles(&mut view)[8..], ["ttl", "readers", "key", "type"]);
     }
 
