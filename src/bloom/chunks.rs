@@ -1,4 +1,17 @@
 //! Objects that are loaded in chunks: first the header, then the bytes of the filters or tables.
+//!
+//! A chunk is a client's, a client's on a server that follows `RedisBloom`, or a peer's, which may be `RedisBloom`: the
+//! command was already executed there. This becomes of it:
+//!
+//! | object | chunk | client | client, `RedisBloom` followed | peer |
+//! |---|---|---|---|---|
+//! | partial | in order | loaded | loaded | loaded |
+//! | | elsewhere | refused | refused | zeros complete the object, then overwritten |
+//! | | empty | refused | ignored | ignored |
+//! | complete, no items | within a filter | overwritten | overwritten | overwritten |
+//! | complete, with items | within a filter | refused | overwritten | overwritten |
+//!
+//! Zeros complete objects of `RedisBloom` alone, and only those are overwritten. No other chunk changes anything.
 
 use valkeybloom_protocol::bloom::redisbloom::error as redisbloom;
 use valkeybloom_protocol::error::Error;
@@ -6,7 +19,6 @@ use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::chunks::{self, LoadError};
 use valkeybloom_sketches::bloom::{Dialect, Object, Refusal};
 
-use crate::family::Holds;
 use crate::feeds::FeedSlot;
 use crate::ffi::Ctx;
 use crate::keys::Change;
@@ -114,9 +126,9 @@ impl Chunk<'_> {
             }
             // Chunks that were already executed elsewhere come in any order.
             Err(LoadError::Decode(DecodeError::Malformed(_))) if self.ctx.must_obey() => {
-                fill(value).map_err(refusal)?;
-                let overwritten = self.overwrite(value.object_mut()?, feed);
-                overwritten.map(|()| Loaded::Completed)
+                let object = partial.overwritten(self.cursor, self.bytes);
+                *value = Value::Complete(object.map_err(refusal)?);
+                Ok(Loaded::Completed)
             }
             Err(error) => Err(refusal(error)),
         }

@@ -267,3 +267,35 @@ fn a_half_loaded_object_is_completed_by_its_primary() {
     server.restart();
     assert_eq!(digest(&mut server.client(), "k"), before);
 }
+
+/// A peer sends chunks in any order, but this one is past the end.
+#[test]
+fn a_refused_chunk_does_not_complete_an_object() {
+    let source = of("redisbloom").start();
+    let mut client = source.client();
+    client.ok("BF.RESERVE k 0.01 10 EXPANSION 1");
+    for number in 0..15 {
+        client.expect(format!("BF.ADD k {number}"), int(1));
+    }
+    let whole = pieces(&mut client, "k");
+    let load = |cursor: u64, bytes: &[u8]| {
+        let mut load = command(&format!("BF.LOADCHUNK k {cursor}"));
+        load.push(bytes.to_vec());
+        load
+    };
+    let (header, last) = (&whole[0].1, &whole[2]);
+    let sent = [load(1, header), load(last.0 + 1, &last.1)];
+    let server = Server::start();
+    receive(&mut server.client(), file(&[]), &sent);
+    let mut client = server.client();
+    let loading = error("ERR bloom object is still being loaded");
+    client.expect("BF.EXISTS k 0", loading);
+    // Within the second filter, it completes the object.
+    let server = Server::start();
+    receive(
+        &mut server.client(),
+        file(&[]),
+        &[load(1, header), load(last.0, &last.1)],
+    );
+    server.client().expect("BF.EXISTS k 14", int(1));
+}

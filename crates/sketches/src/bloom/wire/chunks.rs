@@ -413,6 +413,33 @@ impl Partial {
         Object::from_outline(&mut cells.outline)
     }
 
+    /// Returns the [`filled`](Self::filled) object with a chunk [overwritten](overwrite).
+    ///
+    /// # Errors
+    /// If the chunk is not within one filter, or any of [`filled`](Self::filled). Then the object still lacks its chunks.
+    pub fn overwritten(&mut self, cursor: u64, chunk: &[u8]) -> Result<Object, DecodeError> {
+        if !self.has_place(cursor, chunk.len() as u64) {
+            return Err("chunk outside of the filters".into());
+        }
+        let mut object = self.filled()?;
+        overwrite(&mut object, cursor, chunk)?;
+        Ok(object)
+    }
+
+    /// Returns whether `length` bytes that end at `cursor` are within one filter.
+    fn has_place(&self, cursor: u64, length: u64) -> bool {
+        let (Loading::Cells(cells), Some(end)) = (&self.rest, cursor.checked_sub(1)) else {
+            return false;
+        };
+        let mut start = 0;
+        cells.outline.filters.iter().any(|filter| {
+            let filter_end = start + filter.geometry.cell_bytes;
+            let begin = end.checked_sub(length).filter(|begin| *begin >= start);
+            start = filter_end;
+            begin.is_some() && end <= filter_end
+        })
+    }
+
     /// Returns the pieces that rebuild this state, header first, each with the cursor of the next.
     pub fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let (cells, pieces) = match &self.rest {
