@@ -220,7 +220,7 @@ void valkeybloom_limit_growth(uint64_t filter_bytes, uint64_t cuckoo_filters);
 // Frees the bytes of a buffer, and sets its fields to null and 0. Does nothing if the pointer is null, or `data` is.
 void valkeybloom_buffer_free(valkeybloom_buffer *buffer);
 
-// Frees items, and sets their fields to null and 0. Does nothing if the pointer is null, or `data` is.
+// Frees items, and sets their fields to null and 0. Null is ignored, as the pointer and in a field.
 void valkeybloom_items_free(valkeybloom_items *items);
 
 // Frees an object. Null is ignored.
@@ -297,8 +297,10 @@ valkeybloom_status valkeybloom_loader_load(valkeybloom_loader *loader,
                                            const uint8_t *chunk,
                                            size_t chunk_length);
 
-// Makes a filter from the loaded chunks. Afterwards the loader is empty, even if chunks were missing.
-valkeybloom_status valkeybloom_loader_finish(valkeybloom_loader *loader, valkeybloom_object **filter);
+// Makes a filter from the loaded chunks. Afterwards the loader is empty, even if chunks were missing. If `filter` is null,
+// or memory is out, it may still have its chunks.
+valkeybloom_status valkeybloom_loader_finish(valkeybloom_loader *loader,
+                                             valkeybloom_object **filter);
 
 // Makes a filter for `capacity` items with an error rate between 0 and 1. Beyond its capacity it grows.
 //

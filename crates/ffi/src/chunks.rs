@@ -83,7 +83,8 @@ pub unsafe extern "C" fn valkeybloom_loader_load(
     })
 }
 
-/// Makes a filter from the loaded chunks. Afterwards the loader is empty, even if chunks were missing.
+/// Makes a filter from the loaded chunks. Afterwards the loader is empty, even if chunks were missing. If `filter` is null,
+/// or memory is out, it may still have its chunks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_loader_finish(
     loader: *mut Loader,

@@ -47,7 +47,7 @@ pub unsafe extern "C" fn valkeybloom_top_k_add(
         let item = slice(item, item_length)?;
         require_if_given(expelled)?;
         let item = borrow_as::<TopK>(list)?.write(|list| list.add(item, by))??;
-        put_made(expelled, || Buffer::optional(item))
+        put_made(expelled, || Buffer::optional(item.map(Vec::from)))
     })
 }
 

@@ -181,6 +181,6 @@ pub unsafe extern "C" fn valkeybloom_conversation_end(
         };
         put(ending, how as u32)?;
         put(error, place)?;
-        put(text, Buffer::optional(words)?)
+        put(text, Buffer::optional(words.map(String::into_bytes))?)
     })
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use valkeybloom_bindings::{Bloom, Error};
+use valkeybloom_bindings::{Bloom, Error, copied};
 use valkeybloom_near::{Follower, OPEN, Options, Reply, Step, slot};
 use valkeybloom_protocol::batch::{COMMAND_BYTES, COMMAND_ITEMS};
 
@@ -237,6 +237,9 @@ pub unsafe extern "C" fn valkeybloom_near_describe(
                 done.errors as f64,
             ],
         )?;
-        put_made(last_error, || Buffer::optional(done.last_error.as_deref()))
+        put_made(last_error, || {
+            let text = done.last_error.as_deref().map(str::as_bytes);
+            Buffer::optional(text.map(copied).transpose()?)
+        })
     })
 }

@@ -21,19 +21,19 @@ impl Buffer {
         length: 0,
     };
 
-    pub fn of(bytes: impl Into<Vec<u8>>) -> Outcome<Self> {
+    /// Gives bytes away. Text and slices have to be [copied] first, which may fail.
+    pub fn of(bytes: Vec<u8>) -> Outcome<Self> {
         let (data, length) = give(exact(bytes)?);
         Ok(Self { data, length })
     }
 
-    pub fn optional(bytes: Option<impl Into<Vec<u8>>>) -> Outcome<Self> {
+    pub fn optional(bytes: Option<Vec<u8>>) -> Outcome<Self> {
         bytes.map_or(Ok(Self::NONE), Self::of)
     }
 }
 
 /// Makes an array that has no unused capacity. Shrinking it in place would end the process if there is no memory.
-fn exact<T: Copy>(array: impl Into<Vec<T>>) -> Outcome<Box<[T]>> {
-    let mut array = array.into();
+fn exact<T: Copy>(mut array: Vec<T>) -> Outcome<Box<[T]>> {
     if array.capacity() > array.len() {
         array = copied(&array)?;
     }
@@ -95,18 +95,19 @@ impl Items {
 
     /// Copies items.
     pub fn of(items: &[impl AsRef<[u8]>]) -> Outcome<Self> {
-        let joined = joined(items.iter().map(AsRef::as_ref))?;
-        Ok(Self::given(joined, ptr::null_mut()))
+        Ok(Self::given(joined(items)?, ptr::null_mut()))
     }
 
     /// Copies items and their counts.
     pub fn of_counted<'i>(items: impl ExactSizeIterator<Item = (&'i [u8], u32)>) -> Outcome<Self> {
-        let mut counts = Vec::new();
+        let (mut names, mut counts) = (Vec::new(), Vec::new());
+        names.try_reserve_exact(items.len())?;
         counts.try_reserve_exact(items.len())?;
-        let joined = joined(items.map(|(item, count)| {
+        for (item, count) in items {
+            names.push(item);
             counts.push(count.into());
-            item
-        }))?;
+        }
+        let joined = joined(&names)?;
         let (counts, _) = give(exact(counts)?);
         Ok(Self::given(joined, counts))
     }
@@ -128,19 +129,19 @@ impl Items {
 type Joined = (Box<[u8]>, Box<[i64]>);
 
 /// Copies items end to end.
-fn joined<'i>(items: impl ExactSizeIterator<Item = &'i [u8]>) -> Outcome<Joined> {
+fn joined(items: &[impl AsRef<[u8]>]) -> Outcome<Joined> {
     let (mut data, mut offsets) = (Vec::new(), Vec::new());
+    data.try_reserve_exact(items.iter().map(|item| item.as_ref().len()).sum())?;
     offsets.try_reserve_exact(items.len() + 1)?;
     offsets.push(0);
     for item in items {
-        data.try_reserve(item.len())?;
-        data.extend_from_slice(item);
+        data.extend_from_slice(item.as_ref());
         offsets.push(data.len().cast_signed() as i64);
     }
     Ok((exact(data)?, exact(offsets)?))
 }
 
-/// Frees items, and sets their fields to null and 0. Does nothing if the pointer is null, or `data` is.
+/// Frees items, and sets their fields to null and 0. Null is ignored, as the pointer and in a field.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_items_free(items: *mut Items) {
     // SAFETY: the header requires items that this library filled, or null ones.
@@ -165,9 +166,9 @@ mod tests {
 
     #[test]
     fn an_empty_value_is_not_a_missing_one_and_each_is_freed_once() {
-        let full = made(Buffer::optional(Some(&b"red"[..])));
+        let full = made(Buffer::optional(Some(b"red".to_vec())));
         let empty = made(Buffer::optional(Some(Vec::new())));
-        let missing = made(Buffer::optional(None::<Vec<u8>>));
+        let missing = made(Buffer::optional(None));
         for (mut buffer, length, is_null) in
             [(full, 3, false), (empty, 0, false), (missing, 0, true)]
         {
