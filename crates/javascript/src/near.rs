@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use valkeybloom_bindings::{Bloom, Error, copied};
-use valkeybloom_near::{Follower, OPEN, Options, Reply, Step, slot};
+use valkeybloom_near::{Follower, OPEN, Options, Reply, State, Step, slot};
 use valkeybloom_protocol::batch::{COMMAND_BYTES, COMMAND_ITEMS};
 
 use valkeybloom_ffi::border::{
@@ -12,10 +12,16 @@ use valkeybloom_ffi::border::{
 };
 use valkeybloom_ffi::object::{Object, free, give, give_new};
 
+/// What became of a command: the numbers of [`valkeybloom_near_take`]. Any other one is that of no reply.
+const NEWS: u32 = 0;
+const CHUNK: u32 = 1;
+const REFUSED: u32 = 2;
+
+/// Returns the time of a number of microseconds, without the fraction of one; 0 for a negative number and NaN.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "the nearest time that there is"
+    reason = "a cast from a double saturates"
 )]
 pub const fn time(us: f64) -> Duration {
     Duration::from_micros(us as u64)
@@ -125,7 +131,8 @@ pub unsafe extern "C" fn valkeybloom_near_keep(
     })
 }
 
-/// Sets `words` to those of the command to send next, in which the key is empty, or `wait_us` to the time until then.
+/// Sets `words` to those of the command to send next, in which the key is empty, or `wait_us` to the time until then. The
+/// caller sets `words.length` to 0 before, which no command has.
 ///
 /// # Safety
 /// The follower is valid, and the places may be written to.
@@ -146,19 +153,24 @@ pub unsafe extern "C" fn valkeybloom_near_next(
     })
 }
 
-/// Takes what became of a command. `kind` is 0 for a reply of BF.READ, with the number of items, the cursor and the hashes; 1
-/// for one of BF.SCANDUMP, with the cursor, the id and the chunk; 2 for an error of the server, and 3 if there is no reply,
-/// both with a text.
+/// Takes what became of a command:
+///
+/// | `kind` | | `number` | `id_or_text` | `bytes` |
+/// |---|---|---|---|---|
+/// | 0 | a reply of BF.READ | items | cursor | hashes |
+/// | 1 | a reply of BF.SCANDUMP | cursor | id | chunk |
+/// | 2 | an error of the server | | text | |
+/// | 3 | no reply | | text | |
 ///
 /// # Safety
-/// The follower is valid, and the text and the bytes have these lengths.
+/// The follower is valid, and `id_or_text` and `bytes` have these lengths.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_near_take(
     follower: *mut Follower,
     kind: u32,
     number: u64,
-    text: *const u8,
-    text_length: usize,
+    id_or_text: *const u8,
+    id_or_text_length: usize,
     bytes: *const u8,
     bytes_length: usize,
     now_us: f64,
@@ -166,21 +178,22 @@ pub unsafe extern "C" fn valkeybloom_near_take(
 ) -> Status {
     // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
-        let (text, bytes) = (slice(text, text_length)?, slice(bytes, bytes_length)?);
-        let words = String::from_utf8_lossy(text);
+        let id = slice(id_or_text, id_or_text_length)?;
+        let bytes = slice(bytes, bytes_length)?;
+        let text = String::from_utf8_lossy(id);
         let reply = match kind {
-            0 => Reply::News {
-                cursor: text,
+            NEWS => Reply::News {
+                cursor: id,
                 items: number,
                 hashes: bytes,
             },
-            1 => Reply::Chunk {
+            CHUNK => Reply::Chunk {
                 cursor: number,
                 bytes,
-                id: text,
+                id,
             },
-            2 => Reply::Refused(&words),
-            _ => Reply::Lost(&words),
+            REFUSED => Reply::Refused(&text),
+            _ => Reply::Lost(&text),
         };
         borrow_mut(follower)?.take(reply, time(now_us), random);
         Ok(())
@@ -224,10 +237,17 @@ pub unsafe extern "C" fn valkeybloom_near_describe(
     call(|| unsafe {
         let (follower, now) = (borrow(follower)?, time(now_us));
         let (done, age) = (follower.stats(), follower.age(now));
+        let state = match follower.state(now) {
+            State::Syncing => 0.0,
+            State::Following => 1.0,
+            State::Missing => 2.0,
+            State::Stale => 3.0,
+            State::Refused => 4.0,
+        };
         put(
             numbers,
             [
-                f64::from(follower.state(now) as u8),
+                state,
                 age.map_or(f64::NAN, |age| age.as_secs_f64() * 1e6),
                 done.polls as f64,
                 done.items as f64,
