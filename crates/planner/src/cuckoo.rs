@@ -13,6 +13,9 @@ use crate::picture::{Curve, Picture, whole};
 use crate::report::{Report, rounded, to_double};
 use crate::{Fault, Planned, Request};
 
+/// The most steps in a picture, whose lines a few hundred pixels show. Smaller steps are drawn as one.
+const STEPS: u64 = 200;
+
 /// A cuckoo filter to plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cuckoo {
@@ -32,8 +35,8 @@ impl Cuckoo {
     /// The slots of a bucket, the moves and the expansion of CF.RESERVE without options.
     pub const DEFAULTS: Params = Params::REDISBLOOM;
 
-    fn shape(&self) -> Result<Shape, Fault> {
-        let capacity = self.capacity();
+    /// Returns the shape, and its plan for a server without limits.
+    fn planned(&self) -> Result<(Shape, Plan), Fault> {
         let field = self.start.map_or("items", |_| "start");
         let capacities = self.bucket_size.saturating_mul(2)..=ranges::CAPACITY_MAX;
         let params = Params {
@@ -55,9 +58,33 @@ impl Cuckoo {
                 "expansion",
                 "the expansion",
             )?,
-            capacity: within(capacity, capacities, field, "the capacity")?,
+            capacity: within(
+                self.capacity(),
+                capacities,
+                field,
+                "the number of items to start with",
+            )?,
         };
-        Shape::new(&params).ok_or_else(|| Fault::invalid(field, "no filter has this capacity"))
+        let with = |params| {
+            let shape = Shape::new(&params)?;
+            let plan = shape.plan(self.items, &CuckooLimits::NONE).ok()?;
+            Some((shape, plan))
+        };
+        // No other start and expansion lead to more slots.
+        let largest = Params {
+            capacity: ranges::CAPACITY_MAX,
+            expansion: 1,
+            ..params
+        };
+        with(params).ok_or_else(|| {
+            let why = match params.expansion {
+                0 => NoPlan::Fixed,
+                _ if with(largest).is_none() => NoPlan::TooMany,
+                1 => NoPlan::StartsSmall,
+                _ => NoPlan::ExpandsFast,
+            };
+            why.fault(field)
+        })
     }
 
     fn capacity(&self) -> u64 {
@@ -81,32 +108,18 @@ impl Cuckoo {
 
 impl Request for Cuckoo {
     fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
-        let shape = self.shape()?;
-        let unlimited = CuckooLimits::NONE;
+        let (shape, plan) = self.planned()?;
         let admitted = shape.plan(self.items, &limits.of_cuckoo());
-        let impossible = |refusal| match refusal {
-            Refusal::Full => {
-                Fault::impossible("items", "a filter that does not grow has fewer slots")
-            }
-            _ if shape.bytes_of(FILTERS_MAX - 1).is_some() => {
-                let field = self.start.map_or("items", |_| "start");
-                Fault::impossible(
-                    field,
-                    "65,535 filters, the most, are too small: start larger",
-                )
-            }
-            _ => Fault::impossible("items", "no cuckoo filter is large enough for that"),
-        };
-        let plan = shape.plan(self.items, &unlimited).map_err(impossible)?;
-        let made = shape.plan(0, &unlimited).map_err(impossible)?;
 
         let mut report = Report::default();
         report.number("items", self.items);
         report.number("slots", plan.slots);
-        report.number("bytes when made", stored(made.bytes));
+        let made = shape.plan(0, &CuckooLimits::NONE).unwrap_or(plan).bytes;
+        report.number("bytes when made", stored(made));
         // An item that finds no room needs the next filter, so the filters are never filled to the last slot.
         report.number("bytes at least", stored(plan.bytes));
         report.number("filters at least", plan.filters);
+        // The requested items are what the filter is full with.
         let rate = rounded(shape.rate_at(self.items), 3);
         report.row("rate when full", rate.to_string(), rate);
         let (reached, stopped) = shape.reach(&limits.of_cuckoo());
@@ -129,19 +142,20 @@ impl Request for Cuckoo {
     }
 
     fn pictures(&self, _: &Limits) -> Vec<Picture> {
-        let Ok(shape) = self.shape() else {
+        let Ok((shape, _)) = self.planned() else {
             return Vec::new();
         };
-        let (at, end) = (to_double(self.items), 2.0 * to_double(self.items));
+        let end = self.items.saturating_mul(2);
+        let most = shape.reach(&CuckooLimits::NONE).0.slots.min(end);
         let (mut steps, mut items) = (Vec::new(), 0);
-        while items < self.items.saturating_mul(2)
-            && let Ok(plan) = shape.plan(items + 1, &CuckooLimits::NONE)
-            && steps.len() < 1000
+        while items < most
+            && let Ok(plan) =
+                shape.plan(most.min(items + most.div_ceil(STEPS)), &CuckooLimits::NONE)
         {
             steps.push((plan.slots, stored(plan.bytes)));
             items = plan.slots;
         }
-        let most = to_double(items).min(end);
+        let (at, most) = (to_double(self.items), to_double(most));
         let parts = (0..=100).map(|part| most * f64::from(part) / 100.0);
         let rates = parts.map(|items| (items, shape.rate_at(whole(items))));
         let name = "this module and RedisBloom";
@@ -153,9 +167,40 @@ impl Request for Cuckoo {
             curves: vec![curve],
         };
         vec![
-            picture("Bytes at least", Curve::of_steps(name, steps, end)),
+            picture("Bytes at least", Curve::of_steps(name, steps, most)),
             picture("Error rate", Curve::new(name, rates)),
         ]
+    }
+}
+
+/// Why there is no plan.
+enum NoPlan {
+    /// The filter does not grow.
+    Fixed,
+    /// There would have to be too many filters, unless the first one is larger.
+    StartsSmall,
+    /// The filters reach the largest size too soon, unless they grow by less.
+    ExpandsFast,
+    /// No filter is large enough.
+    TooMany,
+}
+
+impl NoPlan {
+    /// Returns the fault, with advice that helps. `field` holds the number of items to start with.
+    fn fault(self, field: &'static str) -> Fault {
+        let (field, text) = match self {
+            Self::Fixed => ("items", "a filter that does not grow has fewer slots"),
+            Self::StartsSmall => (
+                field,
+                "65,535 filters, the most, are too small: start larger",
+            ),
+            Self::ExpandsFast => (
+                field,
+                "filters of 4 GiB end growth: start with 1073741824 and expansion 1",
+            ),
+            Self::TooMany => ("items", "no cuckoo filter is large enough for that"),
+        };
+        Fault::impossible(field, text)
     }
 }
 
@@ -235,7 +280,5 @@ mod tests {
             plan(100, 1, 50, &few).expect("it is large enough"),
             CUCKOO_FILTERS
         );
-        let fault = plan(4, 1, 1_000_000, &limits).expect_err("it has 262,140 slots");
-        assert_eq!(fault.field, "start");
     }
 }

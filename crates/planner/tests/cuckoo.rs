@@ -1,0 +1,70 @@
+//! Cuckoo filters: why there is no plan, and how far their pictures go.
+
+use valkeybloom_planner::{Cuckoo, FaultKind, Limits, Request};
+
+fn filter(items: u64, start: impl Into<Option<u64>>, expansion: u64) -> Cuckoo {
+    Cuckoo {
+        items,
+        start: start.into(),
+        bucket_size: 2,
+        max_iterations: 20,
+        expansion,
+    }
+}
+
+#[test]
+fn each_fault_says_what_helps() {
+    const LARGEST: u64 = 1 << 30;
+    const INVALID: FaultKind = FaultKind::Invalid;
+    const IMPOSSIBLE: FaultKind = FaultKind::Impossible;
+    let start = "the number of items to start with is not within 4 to 1073741824";
+    let fewer = "a filter that does not grow has fewer slots";
+    let larger = "65,535 filters, the most, are too small: start larger";
+    let slower = "filters of 4 GiB end growth: start with 1073741824 and expansion 1";
+    let none = "no cuckoo filter is large enough for that";
+    for (request, kind, field, text) in [
+        (filter(2 * LARGEST, None, 1), INVALID, "items", start),
+        (filter(1, None, 1), INVALID, "items", start),
+        (filter(2 * LARGEST, None, 0), INVALID, "items", start),
+        (filter(5, None, 0), IMPOSSIBLE, "items", fewer),
+        (filter(1_000_000, 4, 1), IMPOSSIBLE, "start", larger),
+        (filter(10 << 30, 1000, 2), IMPOSSIBLE, "start", slower),
+        (filter(10 << 30, LARGEST, 2), IMPOSSIBLE, "start", slower),
+        (filter(1 << 50, LARGEST, 1), IMPOSSIBLE, "items", none),
+        (filter(1 << 50, 4, 2), IMPOSSIBLE, "items", none),
+        (filter(1 << 50, 4, 1), IMPOSSIBLE, "items", none),
+        (filter(10, LARGEST + 1, 1), INVALID, "start", start),
+        (filter(10, 3, 1), INVALID, "start", start),
+    ] {
+        let fault = request.plan(&Limits::default()).expect_err(text);
+        assert_eq!((fault.kind, fault.field, &*fault.text), (kind, field, text));
+        assert!(request.pictures(&Limits::default()).is_empty());
+    }
+    for advised in [
+        filter(2 * LARGEST, LARGEST, 1),
+        filter(1, 4, 1),
+        filter(1_000_000, 100, 1),
+        filter(10 << 30, LARGEST, 1),
+    ] {
+        advised.plan(&Limits::default()).expect("it helps");
+    }
+}
+
+/// A filter of 65,535 smallest ones has 262,140 slots.
+#[test]
+fn pictures_go_beyond_the_plan() {
+    for (items, start, expansion, end) in [
+        (100_000, 4, 1, 200_000.0),
+        (200_000, 4, 1, 262_140.0),
+        (1000, 4, 2, 2000.0),
+    ] {
+        let request = filter(items, start, expansion);
+        let pictures = request.pictures(&Limits::default());
+        assert_eq!(pictures.len(), 2);
+        for picture in pictures {
+            let points = &picture.curves[0].points;
+            let &(last, _) = points.last().expect("a curve");
+            assert!((last - end).abs() < 1.0 && points.len() <= 400, "{last}");
+        }
+    }
+}
