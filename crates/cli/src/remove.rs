@@ -40,7 +40,8 @@ impl Remove {
         let server = Server::connect(&self.from, tls)?;
         let name = self.command(&server)?;
         let keys = [self.key.clone().into_bytes()];
-        let receipts = RunReceipts::read(&server, &keys, "remove", &self.input, Sending::InOrder)?;
+        let (input, sending) = (&self.input, Sending::InOrder);
+        let receipts = RunReceipts::read(&server, &keys, "remove", name, input, sending)?;
         receipts.resume(receipts.done_before(), show);
         let (removed, refused) = receipts.removals();
         let mut counts = Counts {

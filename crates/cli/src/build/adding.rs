@@ -50,7 +50,8 @@ impl<'a> Adding<'a> {
         } else {
             Sending::InOrder
         };
-        let read = || RunReceipts::read(server, &names, "build", source.input, sending);
+        let (command, input) = (form.command, source.input);
+        let read = || RunReceipts::read(server, &names, "build", command, input, sending);
         let receipts = counts_twice.then(read).transpose()?;
         if let Some(receipts) = &receipts {
             receipts.resume(receipts.done_before(), source.show);

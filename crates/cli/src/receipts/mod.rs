@@ -41,18 +41,19 @@ pub struct RunReceipts {
 }
 
 impl RunReceipts {
-    /// Names the receipts of a run with this input, and reads those that an earlier run may have left.
+    /// Names the receipts of a run with this input and command, and reads those that an earlier run may have left.
     pub fn read(
         server: &Server,
         keys: &[Vec<u8>],
         subcommand: &str,
+        command: &str,
         input: &Input,
         sending: Sending,
     ) -> Result<Self> {
         let mut run = Self::new(keys, subcommand, input.identity()?, sending);
         for receipt in &mut run.receipts {
             let found = server.query(&receipt.key, cmd("GET").arg(&receipt.name));
-            let taken = found.and_then(|found| receipt.take(found));
+            let taken = found.and_then(|found| receipt.take(found, command));
             taken
                 .map_err(|fault| server.failure_of("read the receipt of", &receipt.key, &fault))?;
         }
@@ -267,7 +268,7 @@ mod tests {
         assert!(matches!(gone, Err(Fault::Gone(_))), "{gone:?}");
         let state = receipts.status.state();
         assert_eq!(state, State::Discarded(Reason::AnswersLost));
-        let taken = receipts.receipts[0].take(Some(b"0 0 0".to_vec()));
+        let taken = receipts.receipts[0].take(Some(b"0 0 0".to_vec()), "CF.DEL");
         taken.expect("it is a receipt");
         for continues in [false, true] {
             let created = receipts.create(continues, |_, _| unreachable!("it exists"));

@@ -44,10 +44,19 @@ impl KeyReceipt {
         }
     }
 
-    /// Takes the receipt that an earlier run left, if it left one.
-    pub fn take(&mut self, found: Option<Vec<u8>>) -> Result<(), Fault> {
-        let invalid = || Fault::Refused(format!("{} is not a receipt", shown(&self.name)));
-        let read = |found: Vec<u8>| Kept::read(&found).ok_or_else(invalid);
+    /// Takes the receipt that an earlier run left, if it left one. A run with this command would skip the items that it has,
+    /// so it has to be the command's: the key may have been one of another family.
+    pub fn take(&mut self, found: Option<Vec<u8>>, command: &str) -> Result<(), Fault> {
+        let name = shown(&self.name);
+        let invalid = || Fault::Refused(format!("{name} is not a receipt of {command}"));
+        let read = |found: Vec<u8>| {
+            let kept = if has_module_receipt(command) {
+                Kept::of_module(&found)
+            } else {
+                Kept::of_script(&found)
+            };
+            kept.ok_or_else(invalid)
+        };
         self.kept = found.map(read).transpose()?;
         Ok(())
     }
@@ -74,7 +83,7 @@ impl KeyReceipt {
     /// Returns a command on the key, up to its items, which have these positions in the key's input.
     pub fn command(&self, positions: Range<u64>, command: &str) -> Cmd {
         let Self { key, name, .. } = self;
-        if command == BF_INSERT {
+        if has_module_receipt(command) {
             let mut insert = cmd(command);
             insert.arg(key).arg("ONCE").arg(name).arg(positions.start);
             return insert;
@@ -92,16 +101,22 @@ impl KeyReceipt {
     }
 }
 
+/// Returns whether the module keeps the receipts of a command. The script keeps those of the others.
+fn has_module_receipt(command: &str) -> bool {
+    command == BF_INSERT
+}
+
 impl Kept {
-    /// Reads a receipt of the module, or the numbers that the script keeps.
-    fn read(bytes: &[u8]) -> Option<Self> {
-        if let Some(receipt) = Receipt::read(bytes) {
-            let done = receipt.end();
-            return Some(Self {
-                done,
-                ..Self::default()
-            });
-        }
+    /// Reads a receipt of the module.
+    fn of_module(bytes: &[u8]) -> Option<Self> {
+        Some(Self {
+            done: Receipt::read(bytes)?.end(),
+            ..Self::default()
+        })
+    }
+
+    /// Reads the numbers that the script keeps.
+    fn of_script(bytes: &[u8]) -> Option<Self> {
         let numbers = str::from_utf8(bytes).ok()?.split(' ');
         let numbers: Result<Vec<u64>, _> = numbers.map(str::parse).collect();
         let [done, removed, refused] = numbers.ok()?.try_into().ok()?;
@@ -134,12 +149,16 @@ mod tests {
             answers.push(is_new);
         }
         let mut receipt = KeyReceipt::new(b"k", "build-7", 1000);
-        for (found, [done, removed, refused]) in [
-            (answers.bytes(), [10, 0, 0]),
-            (b"0 0 0", [0, 0, 0]),
-            (b"5000 1200 3", [5000, 1200, 3]),
+        for (found, command, other, [done, removed, refused]) in [
+            (answers.bytes(), BF_INSERT, "CF.DEL", [10, 0, 0]),
+            (b"0 0 0", "CF.DEL", BF_INSERT, [0, 0, 0]),
+            (b"5000 1200 3", "CF.DEL", BF_INSERT, [5000, 1200, 3]),
         ] {
-            receipt.take(Some(found.to_vec())).expect("it is a receipt");
+            let found = || Some(found.to_vec());
+            let fault = receipt.take(found(), other).expect_err("another kind");
+            let expected = format!("{{k}}:once:build-7 is not a receipt of {other}");
+            assert_eq!(fault.to_string(), expected);
+            receipt.take(found(), command).expect("it is a receipt");
             let kept = Kept {
                 done,
                 removed,
@@ -154,10 +173,12 @@ mod tests {
             "5000 1200 -3",
             "5000 1200 \u{e9}",
         ] {
-            let fault = receipt.take(Some(other.into())).expect_err(other);
-            assert_eq!(fault.to_string(), "{k}:once:build-7 is not a receipt");
+            for command in ["CF.DEL", BF_INSERT] {
+                let taken = receipt.take(Some(other.into()), command);
+                taken.expect_err(other);
+            }
         }
-        receipt.take(None).expect("there is none");
+        receipt.take(None, BF_INSERT).expect("there is none");
         assert_eq!((receipt.exists(), receipt.kept()), (false, Kept::default()));
     }
 
@@ -169,7 +190,7 @@ mod tests {
             panic!("{words:?}");
         };
         assert_eq!(*name, b"{k}:once:unique-7");
-        assert_eq!(Kept::read(value), Some(Kept::default()));
+        assert_eq!(Kept::of_module(value), Some(Kept::default()));
         assert_eq!(rest, [&b"NX"[..], b"PX", b"1000"]);
     }
 

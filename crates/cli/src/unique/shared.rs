@@ -114,8 +114,8 @@ impl SharedFilter<'_> {
             Some(_) => printer.output.require_no_other(&state)?,
         }
         let keys = [self.key.as_bytes().to_vec()];
-        let sending = Sending::ForAnswers;
-        let receipts = RunReceipts::read(self.server, &keys, "unique", passes.input, sending)?;
+        let (input, sending) = (passes.input, Sending::ForAnswers);
+        let receipts = RunReceipts::read(self.server, &keys, "unique", BF_INSERT, input, sending)?;
         let saved = checkpoint.unwrap_or_default();
         printer.figures = saved.figures;
         let mut run = Run {
