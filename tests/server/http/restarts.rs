@@ -5,7 +5,8 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::harness::wait_in_sync;
+use crate::harness::{int, wait_in_sync};
+use crate::support::pieces::{load_chunks, pieces};
 
 use super::*;
 
@@ -201,4 +202,22 @@ fn a_server_that_hangs_fails_all_requests_that_wait() {
     // The service has connected once to create its filter, and once for all requests.
     hung.set_nonblocking(true).expect("a socket takes it");
     assert_eq!(hung.incoming().take_while(Result::is_ok).count(), 2);
+}
+
+/// A client copies the filter from another server, header first.
+#[test]
+fn the_service_may_start_while_its_filter_is_copied() {
+    let source = Server::start();
+    let mut client = source.client();
+    client.ok("BF.RESERVE mneme 0.01 1000");
+    client.expect("BF.ADD mneme a", int(1));
+    let whole = pieces(&mut client, "mneme");
+    let (first, rest) = whole.split_at(1);
+    let server = Server::start();
+    load_chunks(&mut server.client(), "mneme", first);
+    let service = Service::start(&server, &[]);
+    let (status, value) = service.get("key=a");
+    assert_eq!(status, 502, "{value}");
+    load_chunks(&mut server.client(), "mneme", rest);
+    assert_eq!(service.ask("key=a"), found(&["a"]));
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::Write as _;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::harness::{Client, Server, int, promtool};
 use crate::support::protocols::with_fixed_seed;
 
 use super::session::replay;
-use super::{add, file, info, load_partly, numbered, run, url};
+use super::{add, command, file, info, load_partly, numbered, run, url};
 
 const ALERTS: &str = "docs/alerts.yml";
 
@@ -133,6 +133,16 @@ fn the_file_stays_what_it_is() {
     symlink(&between, &first).expect("the folder can be written to");
     write(&first);
     assert!(first.is_symlink() && between.is_symlink() && end.is_file());
+
+    // As a shell does for `>>a.prom`.
+    let open = File::options().append(true).open(&target);
+    let address = url(&server);
+    let mut appending = command(&["list", &address, "--prometheus", "/dev/stdout"]);
+    let status = appending.stdout(open.expect("it is there")).status();
+    assert!(status.expect("the program runs").success());
+    let longer = fs::read_to_string(&target).expect("it is there");
+    let rest = longer.strip_prefix(&written).expect("it was appended to");
+    assert!(rest.contains("valkeybloom_keys"), "{rest}");
 
     let made = Command::new("mkfifo").arg(&fifo).status();
     assert!(made.expect("mkfifo is there").success());
