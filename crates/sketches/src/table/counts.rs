@@ -44,7 +44,7 @@ impl Counts {
         let at = self.shards.locate(fingerprint);
         let count = if let Some(found) = self.shards.insert(&at, 0, room)? {
             let count = self.count_at(&at, found);
-            self.replace(&at, found, [count, count.saturating_add(1)], room)?;
+            self.replace(&at, found, count, count.saturating_add(1), room)?;
             count
         } else {
             self.fingerprints += 1;
@@ -66,7 +66,7 @@ impl Counts {
             self.shards.change(at.address, remove);
             self.fingerprints -= 1;
         } else {
-            let fewer = self.replace(&at, found, [count, count - 1], &|| u64::MAX);
+            let fewer = self.replace(&at, found, count, count - 1, &|| u64::MAX);
             debug_assert!(fewer.is_ok(), "a smaller count takes no more entries");
         }
         self.shards.settle(at.address, fingerprint, &|| u64::MAX);
@@ -74,28 +74,32 @@ impl Counts {
     }
 
     /// Replaces an old count by a new one. A count that takes no more digits than the old one is never refused.
+    ///
+    /// ```text
+    ///   before  entry: remainder, tag | digit |
+    ///   needed  entry: remainder, tag | digit | digit |     one more is inserted, then all three are written
+    /// ```
     fn replace(
         &mut self,
         at: &Location,
         found: Found,
-        [old, new]: [u64; 2],
+        old: u64,
+        new: u64,
         room: Room,
     ) -> Result<(), Refused> {
         let (codec, place, widths) = (self.shards.codec(), &at.place, at.widths);
         let digits = |count| codec.digits(count, widths);
-        let [mut before, needed] = [old, new].map(|count| digits(count).count());
+        let (before, needed) = (digits(old).count(), digits(new).count());
         // A count that is one larger takes at most one digit more.
         if before < needed && !self.shards.shard(at.address).has_room(widths) {
             self.shards.grow(at, room)?;
         }
         self.shards.change(at.address, |shard| {
-            while before < needed {
-                before += 1;
-                shard.insert_after(place, found, before, widths);
+            for after in before + 1..=needed {
+                shard.insert_after(place, found, after, widths);
             }
-            while before > needed {
-                shard.remove(place, found, before, widths);
-                before -= 1;
+            for after in (needed + 1..=before).rev() {
+                shard.remove(place, found, after, widths);
             }
             let entry = place.entry(codec.tag(new, widths), widths);
             shard.replace(found, 0, widths, entry);

@@ -71,6 +71,7 @@ pub fn any_contains(mut filters: &[Filter], probe: Probe) -> bool {
 
 /// Looks up an item in up to [`GROUP_OF_ONE`] filters, a round in all of them before the next.
 fn claimed_in_rounds(group: &[Filter], probe: Probe) -> bool {
+    debug_assert!((1..=GROUP_OF_ONE).contains(&group.len()));
     // The filters that have claimed the item's positions so far, as a mask.
     let mut left = u64::MAX >> (64 - group.len());
     let mut round = 0;
