@@ -127,8 +127,11 @@ fn target(path: &Path) -> io::Result<PathBuf> {
         let next = std::fs::read_link(&end)?;
         end.set_file_name(next);
     }
-    // The system follows as many links from the first one, so this fails with its error if there are more.
-    path.metadata().map(|_| end)
+    if end.is_symlink() {
+        // The system follows as many links from the first one, so this fails with its error.
+        path.metadata()?;
+    }
+    Ok(end)
 }
 
 /// Returns whether a path is that of an open file: what it links to may have no path, or one that others still write to.
