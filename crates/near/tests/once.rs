@@ -375,6 +375,50 @@ fn a_call_without_receipts_ends_the_debts() {
     }
 }
 
+/// All commands were refused, so it was not the receipt's key that the user may not write.
+#[test]
+fn a_call_that_fails_without_receipts_leaves_the_debts() {
+    let adding = Adding {
+        may_skip_receipts: true,
+        ..CREATING
+    };
+    let mut once = Once::new(b"seen", Receipts::Own(7), adding);
+    let lost = sent(begin(&mut once, &[b"a"], 0));
+    once.end(lost, false);
+    let mut refused = sent(begin(&mut once, &[b"b"], 0));
+    assert_eq!(refuse(&mut refused, "NOPERM no"), Refusal::Without);
+    let mut refused = sent(refused);
+    assert_eq!(refuse(&mut refused, "NOPERM no"), Refusal::Other);
+    once.end(refused, false);
+    let (words, items) = next(&mut begin(&mut once, &[b"a"], 0)).unwrap();
+    assert!(words.contains(&b"ONCE".to_vec()));
+    assert_eq!(items, [b"a"]);
+    assert!(begin(&mut once, &[b"b"], 0).has_receipts());
+}
+
+/// The limit cuts off the oldest, and not all.
+#[test]
+fn the_newest_answers_of_a_long_call_are_remembered() {
+    let items: Vec<[u8; 4]> = (0..160_000).map(u32::to_le_bytes).collect();
+    let items: Vec<&[u8]> = items.iter().map(|item| &item[..]).collect();
+    let mut once = own();
+    let mut addition = begin(&mut once, &items, 0);
+    for _ in 0..15 {
+        let (_, sent) = next(&mut addition).unwrap();
+        addition.take(vec![true; sent.len()]);
+    }
+    once.end(sent(addition), false);
+    let mut again = begin(&mut once, &items, 0);
+    let known = again
+        .answers()
+        .iter()
+        .filter(|answer| answer.is_some())
+        .count();
+    assert_eq!(known, 90_000);
+    let (_, repeated) = next(&mut again).unwrap();
+    assert_eq!(repeated, items[150_000..]);
+}
+
 #[test]
 fn servers_without_receipts() {
     let with = |may_skip_receipts, refusal| {

@@ -1,7 +1,7 @@
 //! Fetches an object: a Bloom filter that only grows in chunks, any other by DUMP.
 //!
-//! The key may be deleted or replaced meanwhile. So a failure is reported only if the type of the value, which is asked for again,
-//! is still the same; otherwise the new value is fetched.
+//! The key may be deleted or replaced meanwhile. So after a refusal, or bytes that can't be decoded, the type of the value is asked
+//! for again: if it is another one now, the new value is fetched.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub struct Fetch<E> {
     seed: Seed,
     /// The type of the key's value, once it is known.
     kind: String,
-    /// The number of attempts to read chunks.
+    /// The number of attempts to read the value.
     attempts: u32,
     phase: Phase<E>,
 }
@@ -83,7 +83,7 @@ impl<E> Fetch<E> {
                 }
                 None
             }
-            // A server that refuses TYPE as well would refuse it for ever.
+            // Without a type, this is the end: a server that refuses TYPE as well would refuse it for ever.
             (Phase::Kind(Some(failure)), Reply::Failed { .. }) => Some(Err(failure)),
             (_, Reply::Failed { error, refusal }) => self.fail(error, refusal),
             (Phase::Kind(failure), Reply::Came(&[kind])) => self.begin(kind, failure),
@@ -91,8 +91,11 @@ impl<E> Fetch<E> {
                 let id = rest.first().copied().unwrap_or_default();
                 self.load(loading, cursor, bytes, id)
             }
-            // The key was deleted meanwhile.
-            (Phase::Dump, Reply::Came([])) => self.doubt(Failure::NoKey),
+            // The key was deleted meanwhile, and perhaps made again.
+            (Phase::Dump, Reply::Came([])) => {
+                self.attempts += 1;
+                (self.attempts > ATTEMPTS).then_some(Err(Failure::NoKey))
+            }
             (Phase::Dump, Reply::Came(&[payload])) => match Sketch::from_dump(payload, self.seed) {
                 Ok(sketch) => Some(Ok(Some(sketch))),
                 Err(error) => self.doubt(Failure::Undecodable(error)),
@@ -214,6 +217,10 @@ mod tests {
             ("TYPE CMSk-TYPE, DUMP lost", "lost"),
             // It was deleted meanwhile, or replaced.
             ("TYPE CMSk-TYPE, DUMP nothing, TYPE none", "no key"),
+            (
+                "TYPE CMSk-TYPE, DUMP nothing, TYPE CMSk-TYPE, DUMP payload",
+                "fetched",
+            ),
             (
                 "TYPE CMSk-TYPE, DUMP damaged, TYPE bloomfltx, DUMP payload",
                 "fetched",

@@ -22,7 +22,7 @@ if kind ~= 'none' and merge ~= '' then
     end
     -- First on the temporary key: a merge that was not permitted to end so would stay, and be repeated.
     if expire ~= '' then
-        redis.call(expire, unfinished, time)
+        redis.call(expire, unfinished, expire == 'PEXPIRE' and lease or time)
     end
     if merge == 'CMS.MERGE' then
         redis.call(merge, key, 2, key, unfinished)
@@ -48,7 +48,11 @@ else
     end
     -- A time that is over has deleted it, so it would also end the value that is replaced.
     if redis.call('TYPE', unfinished)['ok'] ~= 'none' then
-        redis.call('RENAME', unfinished, key)
+        local renamed = redis.pcall('RENAME', unfinished, key)
+        if renamed['err'] then
+            redis.pcall('PEXPIRE', unfinished, lease)
+            return renamed
+        end
     elseif kind ~= 'none' then
         redis.call('UNLINK', key)
     end

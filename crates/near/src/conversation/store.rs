@@ -12,7 +12,9 @@ use std::time::Duration;
 use valkeybloom_protocol::names::BF_LOADCHUNK;
 use valkeybloom_sketches::{DecodeError, Sketch};
 
-use super::said::{End, Failure, Reply, Words, chunk_after, reason, types, words};
+use super::said::{
+    End, Failure, Reply, Words, chunk_after, reason, types, without_arguments, words,
+};
 use super::upload::{Finish, GONE, NewExpiry, Upload};
 
 /// What becomes of a value that is there.
@@ -221,7 +223,8 @@ impl<E> Store<E> {
 
 /// What to do about a refusal, by a part of its text.
 const ADVICE: [(&str, &str); 6] = [
-    ("unknown", LOAD),
+    // What a script says of a command that the server lacks: one that loads chunks.
+    ("command called from script", LOAD),
     ("bad data format", LOAD),
     (
         "object memory limit",
@@ -242,7 +245,7 @@ const LOAD: &str = "load the module valkeybloom into the server";
 
 /// Returns the text of a refusal with what to do about it.
 fn explained(text: &str, is_first: bool) -> String {
-    let text = reason(text);
+    let text = without_arguments(reason(text));
     let lower = text.to_lowercase();
     let mut advice = ADVICE.into_iter().filter(|(part, _)| lower.contains(part));
     let advice = match advice.next() {
@@ -362,8 +365,14 @@ mod tests {
             (
                 bloom,
                 Keep,
-                "TYPE none, begin.lua !ERR unknown command 'bf.loadchunk', UNLINK 0",
-                "ERR unknown command 'bf.loadchunk': load the module valkeybloom into the server",
+                "TYPE none, begin.lua !ERR Unknown Redis command called from script, UNLINK 0",
+                "ERR Unknown Redis command called from script: load the module valkeybloom into the server",
+            ),
+            (
+                bloom,
+                Keep,
+                "TYPE none, begin.lua !ERR unknown command 'EVAL', UNLINK 0",
+                "ERR unknown command 'EVAL'",
             ),
             (
                 bloom,

@@ -196,6 +196,8 @@ pub struct Addition {
     pub(super) own: Part,
     /// The new items whose answers were known.
     pub(super) settled: Items,
+    /// Whether the server has answered commands without receipts, so that later calls begin so.
+    pub(super) is_answered_without_receipts: bool,
     answers: Vec<Option<bool>>,
 }
 
@@ -207,6 +209,7 @@ impl Addition {
             repeated: Vec::new(),
             own: Part::own(cursor),
             settled: Items::default(),
+            is_answered_without_receipts: false,
             answers: Vec::new(),
         }
     }
@@ -293,6 +296,7 @@ impl Addition {
         let Some(part) = next_part(&mut self.repeated, &mut self.own) else {
             return Vec::new();
         };
+        self.is_answered_without_receipts |= self.form.without_receipts;
         let unanswered = part.unanswered();
         for (place, is_new) in unanswered.clone().zip(answers) {
             if let Some(index) = part.indices[place] {

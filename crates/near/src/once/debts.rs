@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use valkeybloom_protocol::batch::COMMAND_ITEMS;
+
 use super::items::Items;
 
 /// The most items that are remembered.
@@ -91,10 +93,17 @@ impl Debts {
         self.insert_with(Answers::InReceipt(cursor), items);
     }
 
-    /// Remembers items that were new, which no program was told.
-    pub fn insert_new(&mut self, items: Items) {
-        let answers = vec![true; items.len()];
-        self.insert_with(Answers::Known(answers), items);
+    /// Remembers items that were new, which no program was told. They are remembered in pieces, so that beyond the limit only the
+    /// oldest are forgotten.
+    pub fn insert_new(&mut self, items: &Items) {
+        let count = items.len();
+        for start in (0..count).step_by(COMMAND_ITEMS) {
+            let places = start..count.min(start + COMMAND_ITEMS);
+            let answers = vec![true; places.len()];
+            if let Some(piece) = items.part(places) {
+                self.insert_with(Answers::Known(answers), piece);
+            }
+        }
     }
 
     fn insert_with(&mut self, answers: Answers, items: Items) {

@@ -136,14 +136,15 @@ impl Once {
 
     /// Ends a call. `is_delivered` says whether the program gets the answers that are known.
     pub fn end(&mut self, addition: Addition, is_delivered: bool) {
-        if addition.form.without_receipts && !self.form.without_receipts {
+        let without_receipts = addition.form.without_receipts;
+        if addition.is_answered_without_receipts && !self.form.without_receipts {
             self.form.without_receipts = true;
             self.debts.drop_receipts();
         }
         if self.form.begin.is_some() {
             return;
         }
-        let mut untold = addition.settled;
+        let (mut untold, mut open) = (addition.settled, Vec::new());
         for part in addition.repeated.into_iter().chain([addition.own]) {
             if let Some(id) = part.debt
                 && self.debts.contains(id)
@@ -157,16 +158,19 @@ impl Once {
             }
             match part.fate {
                 Fate::Known if part.debt.is_none() => self.free.push(part.cursor),
-                Fate::Open if !self.form.without_receipts => {
-                    if let Some(items) = part.items.part(part.unanswered()) {
-                        self.debts.insert(part.cursor, items);
-                    }
+                Fate::Open if !without_receipts => {
+                    let items = part.items.part(part.unanswered());
+                    open.extend(items.map(|items| (part.cursor, items)));
                 }
                 Fate::Known | Fate::Open | Fate::Abandoned => {}
             }
         }
         if !is_delivered {
-            self.debts.insert_new(untold);
+            self.debts.insert_new(&untold);
+        }
+        // Last, because beyond the limit the oldest are forgotten.
+        for (cursor, items) in open {
+            self.debts.insert(cursor, items);
         }
     }
 

@@ -17,18 +17,21 @@ pub fn advise(row: &Row, filter: &Params, settings: Settings) -> Vec<Advice> {
     // The limit of a filter holds for each of the filters that it stacks, and not for all together.
     let sizes = row.bytes.map(|object| Sizes { filter: 0, object });
     let raise = near_memory(sizes, settings);
-    let fill = near_last_filter(row, filter, settings);
-    fill.into_iter().chain(raise).collect()
+    let counts = row.filters.zip(settings.cuckoo_filters);
+    let can_grow = counts.is_none_or(|(filters, most)| filters < most);
+    let last = || nearly_full(row, filter, settings).filter(|_| !can_grow);
+    let new = near_last_filter(row, filter, settings).or_else(last);
+    new.into_iter().chain(raise).collect()
 }
 
-/// Warns of a filter that does not grow, and will take no more items soon.
+/// Warns of a filter that does not grow any more, and will take no more items soon.
 fn nearly_full(row: &Row, filter: &Params, settings: Settings) -> Option<Advice> {
     let capacity = row.capacity?;
     let why = reason::near_slots(near(row.items?, capacity)?);
     larger(row, filter, capacity.saturating_mul(2), &why, settings)
 }
 
-/// Warns of a filter that has stacked half of the filters that it may, as a key does that nobody reserved. If each filter
+/// Warns of a filter that has stacked at least two, and half of the filters that it may, as a key does that nobody reserved. If each filter
 /// is larger than the one before, the last two matter.
 fn near_last_filter(row: &Row, filter: &Params, settings: Settings) -> Option<Advice> {
     let expansion = u64::from(filter.expansion);

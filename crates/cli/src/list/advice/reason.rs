@@ -21,7 +21,7 @@ texts! {
     near_reach(share, reach, settings_end) = "{share} of the {reach} items at which {settings_end} its growth are in it; \
         raise the limit";
     near_slots(share) = "{share} of its slots are taken, and it does not grow";
-    near_filters(filters, most) = "it has {filters}, and refuses items once it has {most}, which is {CUCKOO_FILTERS}";
+    near_filters(filters, most) = "it has {filters} of the {most} that {CUCKOO_FILTERS} allows, and refuses items once all are full";
     larger(why) = "{why}; fill a larger one, and rename it";
     largest(why) = "{why}; none can be larger, so spread the items over several keys";
     limited(reason, settings, refuse) = "{reason}; first raise {settings}, which {refuse} it";

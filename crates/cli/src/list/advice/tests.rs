@@ -135,7 +135,7 @@ fn a_reason_names_the_figures_in_its_place() {
         (
             "cuckoo 14400 512 16 1",
             unlimited,
-            "it has 16 filters, and refuses items once it has 32, which is bf.cf-max-expansions; fill a larger one, and \
+            "it has 16 filters of the 32 that bf.cf-max-expansions allows, and refuses items once all are full; fill a larger one, and \
              rename it",
         ),
         (
