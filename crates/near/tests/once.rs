@@ -419,6 +419,30 @@ fn the_newest_answers_of_a_long_call_are_remembered() {
     assert_eq!(repeated, items[150_000..]);
 }
 
+/// Otherwise each of the calls would remember it, and its receipt would be free twice.
+#[test]
+fn a_command_that_calls_send_again_is_not_forgotten() {
+    let mut once = own();
+    let lost = sent(begin(&mut once, &[b"x", b"y"], 0));
+    once.end(lost, false);
+    let calls = [b"x", b"y"].map(|item| sent(begin(&mut once, &[item], 0)));
+    for batch in 0..11_u32 {
+        let items: Vec<_> = (0..10_000).map(|item: u32| (batch, item)).collect();
+        let items: Vec<_> = items.iter().map(|item| format!("{item:?}")).collect();
+        let items: Vec<_> = items.iter().map(String::as_bytes).collect();
+        let failed = sent(begin(&mut once, &items, 0));
+        once.end(failed, false);
+    }
+    for call in calls {
+        once.end(call, false);
+    }
+    let mut again = begin(&mut once, &[b"x"], 0);
+    assert_eq!(next(&mut again).unwrap().1, [b"x", b"y"]);
+    again.take([true, true]);
+    assert!(next(&mut again).is_none());
+    assert_eq!(again.answers(), [Some(true)]);
+}
+
 #[test]
 fn servers_without_receipts() {
     let with = |may_skip_receipts, refusal| {

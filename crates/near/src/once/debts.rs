@@ -121,8 +121,9 @@ impl Debts {
         };
         self.commands.insert(id, debt);
         (0..count).for_each(|place| self.note(id, place));
+        // Not one that calls are sending again: each of them would remember it anew, with the same receipt.
         while self.count > MOST_ITEMS
-            && let Some((oldest, _)) = self.commands.first_key_value()
+            && let Some((oldest, _)) = self.commands.iter().find(|(_, debt)| debt.calls == 0)
         {
             self.remove(*oldest);
         }

@@ -136,11 +136,11 @@ impl Once {
 
     /// Ends a call. `is_delivered` says whether the program gets the answers that are known.
     pub fn end(&mut self, addition: Addition, is_delivered: bool) {
-        let without_receipts = addition.form.without_receipts;
         if addition.is_answered_without_receipts && !self.form.without_receipts {
             self.form.without_receipts = true;
             self.debts.drop_receipts();
         }
+        let without_receipts = addition.form.without_receipts || self.form.without_receipts;
         if self.form.begin.is_some() {
             return;
         }
