@@ -1,5 +1,7 @@
 //! Reads the rows of keys from a server, in batches.
 
+use std::collections::HashSet;
+
 use redis::{Cmd, FromRedisValue, Value};
 
 use valkeybloom_protocol::error::Error;
@@ -59,12 +61,14 @@ impl<'s> Reader<'s> {
         selection.scan(self.server, || pace.wait(PAGE))
     }
 
-    /// Finds the given keys, as far as they hold values of these types.
+    /// Finds the given keys, as far as they hold values of these types. A key that is named twice is found once.
     pub fn find_named(&mut self, keys: &[String], kinds: &[&str]) -> Result<Vec<Found>, Fault> {
         let mut found = Vec::new();
+        let mut seen = HashSet::new();
+        let keys: Vec<&String> = keys.iter().filter(|key| seen.insert(*key)).collect();
         for batch in keys.chunks(self.pace.batch()) {
             self.pace.wait(batch.len() as u64);
-            let keys = batch.iter().map(|key| key.clone().into_bytes());
+            let keys = batch.iter().map(|key| key.as_bytes().to_vec());
             found.extend(self.present(keys.collect(), kinds)?);
         }
         Ok(found)

@@ -37,7 +37,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub enum Update {
     /// The keys at a moment.
     Listing(Listing, Instant),
-    /// There was no listing, and there will be another attempt.
+    /// The listing failed for this reason, and the thread connects again.
     Retrying(String),
     /// The thread ended, because another attempt would fail as well.
     Ended(Failure),
@@ -76,7 +76,7 @@ fn keep_on<S>(
         let update = if is_last {
             Update::Ended(failure)
         } else {
-            Update::Retrying(failure.to_string())
+            Update::Retrying(failure.without_retry().to_string())
         };
         if sender.send(update).is_err() || is_last {
             return;
@@ -137,7 +137,9 @@ mod tests {
         ];
         let attempts = RefCell::new(attempts.into_iter());
         let connect = || attempts.borrow_mut().next().expect("an attempt");
-        let read = |server: &&str| Err(failure(&format!("{server} is lost"), false));
+        // The advice of a lost connection is to run the program again.
+        let lost = Fault::Lost("lost".to_owned());
+        let read = |server: &&str| Err(Failure::of_fault(server, &lost));
         let (sender, updates) = mpsc::sync_channel(8);
         keep_on("first", connect, &sender, read);
         drop(sender);
@@ -147,9 +149,15 @@ mod tests {
             Update::Ended(failure) => format!("ended: {failure}"),
         });
         let expected = [
-            "again: first is lost",
+            &format!(
+                "again: {}",
+                Failure::of_fault("first", &lost).without_retry()
+            ),
             "again: no route",
-            "again: second is lost",
+            &format!(
+                "again: {}",
+                Failure::of_fault("second", &lost).without_retry()
+            ),
             "ended: no such user",
         ];
         assert_eq!(said.collect::<Vec<_>>(), expected);
