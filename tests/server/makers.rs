@@ -240,9 +240,8 @@ fn a_half_loaded_object_is_written_as_redisbloom_reads_it() {
     }
 }
 
-/// `RedisBloom` adds to an object that lacks chunks. An item that is there already completes it, in the log too.
-#[test]
-fn a_half_loaded_object_is_completed_by_its_primary() {
+/// Returns the header and the chunks of a filter with two links.
+fn pieces_of_two_links() -> Vec<(u64, Vec<u8>)> {
     let source = of("redisbloom").start();
     let mut client = source.client();
     client.ok("BF.RESERVE k 0.01 10 EXPANSION 1");
@@ -251,12 +250,24 @@ fn a_half_loaded_object_is_completed_by_its_primary() {
     }
     let whole = pieces(&mut client, "k");
     assert_eq!(whole.len(), 3);
+    whole
+}
+
+/// Returns the command that loads a chunk.
+fn load(cursor: u64, bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut load = command(&format!("BF.LOADCHUNK k {cursor}"));
+    load.push(bytes.to_vec());
+    load
+}
+
+/// `RedisBloom` adds to an object that lacks chunks. An item that is there already completes it, in the log too.
+#[test]
+fn a_half_loaded_object_is_completed_by_its_primary() {
+    let whole = pieces_of_two_links();
     let mut server = with_command_log();
-    let loads = whole[..2].iter().map(|(cursor, bytes)| {
-        let mut load = command(&format!("BF.LOADCHUNK k {cursor}"));
-        load.push(bytes.clone());
-        load
-    });
+    let loads = whole[..2]
+        .iter()
+        .map(|(cursor, bytes)| load(*cursor, bytes));
     let sent: Vec<_> = loads.chain([command("BF.MADD k 0")]).collect();
     receive(&mut server.client(), file(&[]), &sent);
     let mut client = server.client();
@@ -271,18 +282,7 @@ fn a_half_loaded_object_is_completed_by_its_primary() {
 /// A peer sends chunks in any order, but this one is past the end.
 #[test]
 fn a_refused_chunk_does_not_complete_an_object() {
-    let source = of("redisbloom").start();
-    let mut client = source.client();
-    client.ok("BF.RESERVE k 0.01 10 EXPANSION 1");
-    for number in 0..15 {
-        client.expect(format!("BF.ADD k {number}"), int(1));
-    }
-    let whole = pieces(&mut client, "k");
-    let load = |cursor: u64, bytes: &[u8]| {
-        let mut load = command(&format!("BF.LOADCHUNK k {cursor}"));
-        load.push(bytes.to_vec());
-        load
-    };
+    let whole = pieces_of_two_links();
     let (header, last) = (&whole[0].1, &whole[2]);
     let sent = [load(1, header), load(last.0 + 1, &last.1)];
     let server = Server::start();
