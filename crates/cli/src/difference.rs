@@ -426,7 +426,7 @@ mod tests {
             (&[0b01][..], &[0b01][..], 0, fits(0b01)),
             (&[0b01, 0b01], &[0b00], 0, lags()),
             (&[0b01, 0b01, 0b01], &[0b00, 0b00], 1, lags()),
-            // What the source has gained meanwhile is no difference.
+            // The source gained a bit between the reads, which is no difference.
             (&[0b00, 0b01], &[0b11], 0, differ("1 3")),
             // It need only catch up with the first read.
             (&[0b01, 0b11], &[0b00, 0b01], 1, fits(0b01)),

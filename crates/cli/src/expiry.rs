@@ -18,8 +18,8 @@ const SLACK: Duration = Duration::from_secs(1);
 pub struct Expiry {
     /// In milliseconds since the epoch; `None` for a key without a time to live.
     pub ms: Option<u64>,
-    /// The largest possible error: 0 for a time from PEXPIRETIME. It does not include what the clocks of a cluster's nodes differ,
-    /// or that of this machine where the user may not call TIME.
+    /// The largest possible error: 0 for a time from PEXPIRETIME. It does not include differences between the clocks of a
+    /// cluster's nodes, or the error of this machine's clock, which counts where the user may not call TIME.
     slack: Duration,
 }
 

@@ -54,7 +54,7 @@ impl Family {
 /// Returns whether values of a type, as TYPE returns it, count an item that is added twice.
 pub fn counts_twice(kind: &str) -> bool {
     match Family::of(kind) {
-        // This type has filters with counts. Those with a window and those that grow by SCALETO, which have it too, lose nothing by a receipt.
+        // Filters with counts have this type. So do others, for which a receipt does no harm.
         Some(Family::Bloom) => dialect_of(kind) == Some(Dialect::Bloomfltx),
         Some(Family::Cms | Family::Topk | Family::Tdigest) => true,
         Some(Family::Cuckoo) | None => false,

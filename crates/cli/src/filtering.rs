@@ -112,7 +112,7 @@ impl Filtering {
 }
 
 impl Filter<'_> {
-    /// Returns the filter of a copy; `None` if it is another sketch, because the key was replaced since its type was read.
+    /// Returns the filter of a copy. Returns `None` for another sketch, which has replaced the filter since the type was read.
     fn of_copy(copy: Sketch, now_ms: u64) -> Option<Self> {
         match copy {
             Sketch::Bloom(object) => Some(Self::Bloom {

@@ -82,7 +82,7 @@ impl State {
         }
     }
 
-    /// Notes that a receipt is gone. What is done of a pipe stays known.
+    /// Notes that a receipt is gone. It does not change which items of a pipe are done.
     fn lose_receipt(&mut self) {
         match self {
             Self::Continues(done) => *self = Self::Lost(*done),

@@ -1,7 +1,7 @@
 //! Fetches an object: a Bloom filter that only grows in chunks, any other by DUMP.
 //!
-//! The key may be deleted or replaced meanwhile. So after a refusal, or bytes that can't be decoded, the type of the value is asked
-//! for again: if it is another one now, the new value is fetched.
+//! Another client may delete or replace the key during the fetch. So after a refusal of DUMP, or bytes that can't be decoded, TYPE
+//! is sent again. If the type has changed, the new value is fetched.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct Fetch<E> {
 /// What the command that was sent last is for.
 #[derive(Debug)]
 enum Phase<E> {
-    /// The type of the value. After a failure, which is reported unless the type is another one now.
+    /// The type of the value. After a failure, the failure is reported unless the type has changed.
     Kind(Option<Failure<E>>),
     /// The next chunk.
     Chunks(Box<Loading>),
@@ -91,7 +91,7 @@ impl<E> Fetch<E> {
                 let id = rest.first().copied().unwrap_or_default();
                 self.load(loading, cursor, bytes, id)
             }
-            // The key was deleted meanwhile, and perhaps made again.
+            // The key was deleted after its type was read, and may exist again.
             (Phase::Dump, Reply::Came([])) => {
                 self.attempts += 1;
                 (self.attempts > ATTEMPTS).then_some(Err(Failure::NoKey))
@@ -215,7 +215,7 @@ mod tests {
             ("TYPE string", "no sketch: string"),
             ("TYPE lost", "lost"),
             ("TYPE CMSk-TYPE, DUMP lost", "lost"),
-            // It was deleted meanwhile, or replaced.
+            // It was deleted or replaced after its type was read.
             ("TYPE CMSk-TYPE, DUMP nothing, TYPE none", "no key"),
             (
                 "TYPE CMSk-TYPE, DUMP nothing, TYPE CMSk-TYPE, DUMP payload",

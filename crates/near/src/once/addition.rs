@@ -331,7 +331,7 @@ impl Addition {
             part.fate = Fate::Abandoned;
             return Refusal::Forgotten(forgotten);
         }
-        // The filter is gone, or the receipt: what a failed command added is gone as well, or not known any more.
+        // The filter or the receipt is gone, and with it the items of a failed command, or the answers to them.
         if text.trim_start_matches("ERR ") == "not found" || text.starts_with("WRONGTYPE") {
             part.fate = Fate::Abandoned;
             return Refusal::Other;

@@ -18,7 +18,7 @@ pub struct Once {
     pub receipt: usize,
     /// The position of the first item.
     pub position: u64,
-    /// BEGIN: whether a receipt begins at the position if there is none, or anew if it ends before the position.
+    /// BEGIN: whether a receipt begins at the position if it does not exist, or ends before the position.
     pub begins: bool,
 }
 

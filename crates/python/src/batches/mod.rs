@@ -24,7 +24,7 @@ const INTERRUPTIBLE: usize = 1 << 16;
 
 /// The items of a Python object.
 pub enum Source<'py> {
-    /// Copied from it, one after another.
+    /// Copies of its items, made one after another.
     Collected(Text),
     /// In its memory.
     Foreign(Foreign<'py>),
