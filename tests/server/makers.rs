@@ -150,6 +150,31 @@ fn creations_are_sent_in_the_peers_words() {
     }
 }
 
+/// RedisBloom accepts empty chunks. They change nothing: a feed goes on, and replicas don't hear of them.
+#[test]
+fn an_empty_chunk_changes_nothing() {
+    let server = of("redisbloom")
+        .config("appendonly", "yes")
+        .config("appendfsync", "always")
+        .config("aof-use-rdb-preamble", "no")
+        .start();
+    let mut client = server.client();
+    let empty = (3, Vec::new());
+    let header = &pieces_of_two_links()[0];
+    client.run("BF.MADD complete a b");
+    assert_eq!(load_piece(&mut client, "partial", header), ok());
+    let begun = client.cmd("BF.READ complete $");
+    let cursor = begun.as_array()[0].text();
+    let mut log = Log::of(&server);
+    assert!(!log.since().is_empty());
+    for key in ["complete", "partial"] {
+        assert_eq!(load_piece(&mut client, key, &empty), ok());
+    }
+    assert!(log.since().is_empty());
+    let read = client.cmd(&format!("BF.READ complete {cursor}"));
+    assert!(!read.is_error(), "{read:?}");
+}
+
 /// An empty object of RedisBloom is whole with its header, and takes the chunks that follow, as there.
 #[test]
 fn an_empty_object_is_whole_with_its_header() {

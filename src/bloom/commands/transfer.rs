@@ -12,7 +12,7 @@ use crate::family::Family;
 use crate::ffi::{Call, Done, Reply, server};
 use crate::readers::Client;
 use crate::request::{expiry, key};
-use crate::settings::{error_for, follows_redisbloom, has_redisbloom_rules};
+use crate::settings::error_for;
 
 /// `BF.LOAD key dump [ttl-ms]`
 pub fn load(Call { ctx, keys, args }: Call) -> Done {
@@ -57,26 +57,9 @@ pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
 pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
     let bad_cursor = error_for(ctx, Error::Bad(Field::CURSOR), redisbloom::LOADCHUNK_CURSOR);
     let cursor = chunk_cursor(&args, bad_cursor)?;
-    let data = args.string(3).bytes();
-    let mut writer = Writer::open(keys, key(&args));
-    // A step of an upload may arrive twice, because its reply was lost.
-    let position = u64::try_from(cursor).unwrap_or(0);
-    if (writer.held()?).is_some_and(|stored| stored.value().holds(position, data)) {
-        return Ok(Reply::Ok);
-    }
-    if cursor == 1 && !(has_redisbloom_rules(ctx) && writer.holds_redisbloom()?) {
-        // Not even a partly loaded object may be there.
-        if writer.held()?.is_some() {
-            return Err(Error::BUSY);
-        }
-        writer.load_header(ctx, data)?;
-    } else {
-        if follows_redisbloom(ctx) && writer.held()?.is_none() {
-            return Err(Error::NOT_FOUND);
-        }
-        let cursor = u64::try_from(cursor).map_err(|_| Error::BAD_CHUNK)?;
-        writer.load_chunk(ctx, cursor, data)?;
-    }
+    // No chunk ends before the first byte, so a negative cursor is as wrong as 0.
+    let cursor = u64::try_from(cursor).unwrap_or(0);
+    Writer::open(keys, key(&args)).load_chunk(ctx, cursor, args.string(3).bytes())?;
     Ok(Reply::Ok)
 }
 

@@ -264,6 +264,8 @@ LIKE_REDISBLOOM / BF.RESERVE k 1e-6 100 / BF.LOADCHUNK k 387 abc => ERR invalid 
 LIKE_REDISBLOOM / BF.RESERVE k 1e-6 100 / BF.LOADCHUNK k 385 abc => OK
 LIKE_REDISBLOOM / BF.RESERVE k 1e-6 100 / BF.LOADCHUNK k 3 abc => ERR invalid offset - no link found
 LIKE_REDISBLOOM / BF.RESERVE k 1e-6 100 / BF.LOADCHUNK k 2 abc => ERR received bad data
+LIKE_REDISBLOOM / CONFIG SET bf.bloom-new-filters own / BF.RESERVE k 1e-6 100 / CONFIG SET bf.bloom-new-filters redisbloom / BF.LOADCHUNK k 387 abc
+=> ERR received bad data
 LIKE_REDISBLOOM / BF.INSERT k CAPACITY 0 ITEMS a => Bad capacity
 LIKE_REDISBLOOM / BF.RESERVE k 0.01 100 SCALETO 500 / BF.INFO k KIND => [plain]
 LIKE_REDISBLOOM / BF.INSERT k c 5 EXPANSION 4 n i a / BF.INFO k EXPANSION => [null]
