@@ -12,7 +12,7 @@ use valkeybloom_sketches::bloom::{
 };
 use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 
-use crate::limits::{Limits, require_within_memory, stop, stored};
+use crate::limits::{Limits, refusal, require_within_memory, stop, stored};
 use crate::picture::{Curve, Picture, whole};
 use crate::report::{Report, ratio, rounded, to_double};
 use crate::{Fault, Planned, Request};
@@ -170,11 +170,14 @@ impl Bloom {
         Ok(Shard { new, items, words })
     }
 
-    /// Returns the words of BF.RESERVE after the key. Options at their defaults are left out.
+    /// Returns the words of BF.RESERVE after the key. The default growth is left out unless the plan depends on it: a server's
+    /// settings can change it.
     fn words(&self, capacity: u64, items: u64) -> String {
         let growth = match self.growth {
             Growth::Fixed => " NONSCALING".to_owned(),
-            Growth::By(expansion) if expansion.get() == EXPANSION => String::new(),
+            Growth::By(factor) if factor.get() == EXPANSION && self.start.is_none() => {
+                String::new()
+            }
             Growth::By(expansion) => format!(" EXPANSION {expansion}"),
         };
         let kind = match self.kind {
@@ -191,7 +194,6 @@ impl Request for Bloom {
     fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
         let shards = self.shards(limits)?;
         let shard = self.shard(shards, self.maker)?;
-        let admitted = shard.plan(limits.of_bloom()).is_ok();
         let plan = shard.plan(BloomLimits::NONE)?;
 
         let mut report = Report::default();
@@ -227,11 +229,13 @@ impl Request for Bloom {
             shards => format!("   (and so on, up to key:{})", shards - 1),
         };
         report.row("command", command.clone() + &others, command);
-        let refusal = (!admitted).then(|| {
-            let parts = plan.parts.iter();
-            let largest = parts.map(|part| part.bytes(part.capacity.min(plan.items)));
-            limits.refusal(largest.max(), plan.full_bytes, ", or spread it over shards")
-        });
+        let BloomLimits {
+            filter_bytes,
+            object_bytes,
+            ..
+        } = plan.least;
+        let exceeded = limits.exceeded(filter_bytes, stored(object_bytes));
+        let refusal = refusal(&exceeded, ", or spread it over shards");
         Ok(Planned { report, refusal })
     }
 
@@ -356,6 +360,45 @@ fn describe(report: &mut Report, plan: &Plan, items: u64, shards: NonZeroU32) {
         if !numbers.is_empty() {
             let text: Vec<String> = numbers.iter().map(u32::to_string).collect();
             report.row(name, text.join(" "), numbers);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use valkeybloom_sketches::bloom::Window;
+
+    use super::*;
+    use crate::limits::tests::check;
+
+    #[test]
+    fn a_refusal_names_each_limit() {
+        let growths = [0, 1, 2].map(Growth::from_expansion);
+        let window = Window::new(1000, 5).map(Kind::Windowed).expect("a window");
+        for (items, start) in [
+            (1, None),
+            (900, Some(100)),
+            (300_000, None),
+            (300_000, Some(50)),
+        ] {
+            for kind in [Kind::Plain, Kind::Counting, Kind::ScaledTo, window] {
+                for growth in growths {
+                    let start = start.filter(|_| growth != Growth::Fixed);
+                    let rate = Fraction::new(0.01).expect("a rate");
+                    let request = Bloom {
+                        start,
+                        growth,
+                        kind,
+                        ..Bloom::plain(items, rate)
+                    };
+                    let Ok(shard) = request.shard(NonZeroU32::MIN, Maker::Own) else {
+                        continue;
+                    };
+                    if shard.plan(BloomLimits::NONE).is_ok() {
+                        check(&request, |limits| shard.plan(limits.of_bloom()).is_ok());
+                    }
+                }
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use valkeybloom_sketches::cuckoo::{
-    FILTERS_MAX, Limits as CuckooLimits, Params, Plan, Refusal, Shape, ranges,
+    FILTER_BYTES_MAX, FILTERS_MAX, Limits as CuckooLimits, Params, Plan, Refusal, Shape, ranges,
 };
 
 use valkeybloom_protocol::names::CUCKOO_FILTERS;
@@ -15,6 +15,12 @@ use crate::{Fault, Planned, Request};
 
 /// The most steps in a picture, whose lines a few hundred pixels show. Smaller steps are drawn as one.
 const STEPS: u64 = 200;
+
+/// The numbers that the texts below name.
+const _: () = {
+    assert!(FILTERS_MAX == 65_535 && FILTER_BYTES_MAX == 4 << 30);
+    assert!(ranges::CAPACITY_MAX == 1_073_741_824);
+};
 
 /// A cuckoo filter to plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,89 +38,115 @@ pub struct Cuckoo {
 }
 
 impl Cuckoo {
-    /// The slots of a bucket, the moves and the expansion of CF.RESERVE without options.
+    /// The slots of a bucket, the moves and the expansion of CF.RESERVE without options, on a server with default settings.
     pub const DEFAULTS: Params = Params::REDISBLOOM;
 
     /// Returns the shape, and its plan for a server without limits.
+    ///
+    /// # Errors
+    /// A parameter is not within its range, or no such filter has enough slots.
     fn planned(&self) -> Result<(Shape, Plan), Fault> {
-        let field = self.start.map_or("items", |_| "start");
+        let params = self.params()?;
+        without_limits(&params, self.items).ok_or_else(|| self.too_few_slots(&params))
+    }
+
+    /// Returns the parameters.
+    ///
+    /// # Errors
+    /// One is not within its range.
+    fn params(&self) -> Result<Params, Fault> {
         let capacities = self.bucket_size.saturating_mul(2)..=ranges::CAPACITY_MAX;
-        let params = Params {
-            bucket_size: within(
-                self.bucket_size,
-                ranges::BUCKET_SIZE,
-                "bucket_size",
-                "the bucket size",
-            )?,
-            max_iterations: within(
-                self.max_iterations,
-                ranges::MAX_ITERATIONS,
-                "max_iterations",
-                "the number of iterations",
-            )?,
-            expansion: within(
-                self.expansion,
-                ranges::EXPANSION,
-                "expansion",
-                "the expansion",
-            )?,
-            capacity: within(
-                self.capacity(),
-                capacities,
-                field,
-                "the number of items to start with",
-            )?,
+        let (capacity, field) = (self.capacity(), self.field_of_capacity());
+        let size = within(
+            self.bucket_size,
+            ranges::BUCKET_SIZE,
+            "bucket_size",
+            "the bucket size",
+        )?;
+        let moves = within(
+            self.max_iterations,
+            ranges::MAX_ITERATIONS,
+            "max_iterations",
+            "the number of iterations",
+        )?;
+        let expansion = within(
+            self.expansion,
+            ranges::EXPANSION,
+            "expansion",
+            "the expansion",
+        )?;
+        let start = "the number of items to start with";
+        Ok(Params {
+            capacity: within(capacity, capacities, field, start)?,
+            bucket_size: u8::try_from(size).unwrap_or(u8::MAX),
+            max_iterations: u16::try_from(moves).unwrap_or(u16::MAX),
+            expansion: u16::try_from(expansion).unwrap_or(u16::MAX),
+        })
+    }
+
+    /// Returns the capacity of the first filter. Unless it is requested, it is that of as many buckets as hold the items: a
+    /// server ignores the rest of a capacity that is not a multiple of the bucket size.
+    fn capacity(&self) -> u64 {
+        let enough = || {
+            let buckets = self.items.div_ceil(self.bucket_size.max(1)).max(2);
+            let slots = buckets.saturating_mul(self.bucket_size);
+            slots.min(ranges::CAPACITY_MAX.max(self.items))
         };
-        let with = |params| {
-            let shape = Shape::new(&params)?;
-            let plan = shape.plan(self.items, &CuckooLimits::NONE).ok()?;
-            Some((shape, plan))
-        };
+        self.start.unwrap_or_else(enough)
+    }
+
+    /// Returns the field of the page that the capacity comes from.
+    fn field_of_capacity(&self) -> &'static str {
+        self.start.map_or("items", |_| "start")
+    }
+
+    /// Returns why there is no plan, with advice that helps.
+    fn too_few_slots(&self, params: &Params) -> Fault {
         // No other start and expansion lead to more slots.
         let largest = Params {
             capacity: ranges::CAPACITY_MAX,
             expansion: 1,
-            ..params
+            ..*params
         };
-        with(params).ok_or_else(|| {
-            let why = match params.expansion {
-                0 => NoPlan::Fixed,
-                _ if with(largest).is_none() => NoPlan::TooMany,
-                1 => NoPlan::StartsSmall,
-                _ => NoPlan::ExpandsFast,
-            };
-            why.fault(field)
-        })
+        let start = self.field_of_capacity();
+        let (field, text) = match params.expansion {
+            0 => ("items", "a filter that does not grow has fewer slots"),
+            _ if without_limits(&largest, self.items).is_none() => (
+                "items",
+                "no cuckoo filter with that bucket size has as many slots",
+            ),
+            1 => (
+                start,
+                "65,535 filters, the most, are too small: start larger",
+            ),
+            _ => (
+                start,
+                "filters of 4 GiB end growth: start with 1073741824 and expansion 1",
+            ),
+        };
+        Fault::impossible(field, text)
     }
 
-    fn capacity(&self) -> u64 {
-        self.start.unwrap_or(self.items)
-    }
-
-    /// Returns the command. Options at their defaults are left out.
+    /// Returns the command. It has all options, because a server's settings can change their defaults.
     fn command(&self) -> String {
-        let defaults = Self::DEFAULTS;
-        let option = |name, value: u64, default: u64| {
-            let given = (value != default).then(|| format!(" {name} {value}"));
-            given.unwrap_or_default()
-        };
-        let size = option("BUCKETSIZE", self.bucket_size, defaults.bucket_size.into());
-        let (moves, most) = (self.max_iterations, defaults.max_iterations.into());
-        let moves = option("MAXITERATIONS", moves, most);
-        let factor = option("EXPANSION", self.expansion, defaults.expansion.into());
-        format!("CF.RESERVE key {}{size}{moves}{factor}", self.capacity())
+        let Self {
+            bucket_size,
+            max_iterations,
+            expansion,
+            ..
+        } = self;
+        let capacity = self.capacity();
+        format!(
+            "CF.RESERVE key {capacity} BUCKETSIZE {bucket_size} MAXITERATIONS {max_iterations} EXPANSION {expansion}"
+        )
     }
-}
 
-impl Request for Cuckoo {
-    fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
-        let (shape, plan) = self.planned()?;
-        let admitted = shape.plan(self.items, &limits.of_cuckoo());
-
+    /// Returns the figures of a plan, and what stops growth beyond it.
+    fn report(&self, shape: &Shape, plan: &Plan, limits: &Limits) -> Report {
         let mut report = Report::default();
         report.number("items", self.items);
         report.number("slots", plan.slots);
-        let made = shape.plan(0, &CuckooLimits::NONE).unwrap_or(plan).bytes;
+        let made = shape.plan(0, &CuckooLimits::NONE).unwrap_or(*plan).bytes;
         report.number("bytes when made", stored(made));
         // An item that finds no room needs the next filter, so the filters are never filled to the last slot.
         report.number("bytes at least", stored(plan.bytes));
@@ -123,22 +155,41 @@ impl Request for Cuckoo {
         let rate = rounded(shape.rate_at(self.items), 3);
         report.row("rate when full", rate.to_string(), rate);
         let (reached, stopped) = shape.reach(&limits.of_cuckoo());
-        let (name, value) = stopped_by(&shape, &reached, stopped, limits);
+        let (name, value) = stopped_by(shape, &reached, stopped, limits);
         let (text, limit) = stop(name, value, reached.slots);
         report.row("limit", text, limit);
         report.row("command", self.command(), self.command());
-        let refusal = match admitted {
-            Ok(_) => None,
-            Err(Refusal::MaxFilters) => {
-                let or = ", or reserve a larger capacity";
-                Some(refusal(CUCKOO_FILTERS, plan.filters, or))
-            }
-            Err(_) => {
-                let largest = shape.bytes_of(plan.filters - 1);
-                Some(limits.refusal(largest, plan.bytes, ""))
-            }
-        };
-        Ok(Planned { report, refusal })
+        report
+    }
+}
+
+/// Returns the shape of an object, and its plan for some items on a server without limits, if there is one.
+fn without_limits(params: &Params, items: u64) -> Option<(Shape, Plan)> {
+    let shape = Shape::new(params)?;
+    let plan = shape.plan(items, &CuckooLimits::NONE).ok()?;
+    Some((shape, plan))
+}
+
+/// Returns why a server with these limits refuses a plan, and what to do about it; `None` if it does not.
+fn refusal_of(shape: &Shape, plan: &Plan, limits: &Limits) -> Option<String> {
+    // Filters grow, so the last one is the largest.
+    let largest = shape.bytes_of(plan.filters - 1).unwrap_or(u64::MAX);
+    let mut exceeded = limits.exceeded(largest, stored(plan.bytes));
+    let mut or = "";
+    if plan.filters > limits.cuckoo_filters {
+        exceeded.insert(0, (CUCKOO_FILTERS, plan.filters));
+        or = ", or reserve a larger capacity";
+    }
+    refusal(&exceeded, or)
+}
+
+impl Request for Cuckoo {
+    fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
+        let (shape, plan) = self.planned()?;
+        Ok(Planned {
+            report: self.report(&shape, &plan, limits),
+            refusal: refusal_of(&shape, &plan, limits),
+        })
     }
 
     fn pictures(&self, _: &Limits) -> Vec<Picture> {
@@ -173,57 +224,25 @@ impl Request for Cuckoo {
     }
 }
 
-/// Why there is no plan.
-enum NoPlan {
-    /// The filter does not grow.
-    Fixed,
-    /// There would have to be too many filters, unless the first one is larger.
-    StartsSmall,
-    /// The filters reach the largest size too soon, unless they grow by less.
-    ExpandsFast,
-    /// No filter is large enough.
-    TooMany,
-}
-
-impl NoPlan {
-    /// Returns the fault, with advice that helps. `field` holds the number of items to start with.
-    fn fault(self, field: &'static str) -> Fault {
-        let (field, text) = match self {
-            Self::Fixed => ("items", "a filter that does not grow has fewer slots"),
-            Self::StartsSmall => (
-                field,
-                "65,535 filters, the most, are too small: start larger",
-            ),
-            Self::ExpandsFast => (
-                field,
-                "filters of 4 GiB end growth: start with 1073741824 and expansion 1",
-            ),
-            Self::TooMany => ("items", "no cuckoo filter is large enough for that"),
-        };
-        Fault::impossible(field, text)
-    }
-}
-
-/// Returns a number as a narrower type, which has the whole range.
+/// Requires that a number is within a range.
 ///
 /// # Errors
-/// It is not within the range. The fault is that of a field, in which the number is called `name`.
-fn within<T: TryFrom<u64>>(
+/// It is not. The fault is that of a field, in which the number is called `name`.
+fn within(
     number: u64,
     range: RangeInclusive<u64>,
     field: &'static str,
     name: &str,
-) -> Result<T, Fault> {
+) -> Result<u64, Fault> {
+    if range.contains(&number) {
+        return Ok(number);
+    }
     let (least, most) = (range.start(), range.end());
-    let narrow = T::try_from(number).ok();
-    let narrow = narrow.filter(|_| range.contains(&number));
-    narrow.ok_or_else(|| {
-        let text = format!("{name} is not within {least} to {most}");
-        Fault::invalid(field, text)
-    })
+    let text = format!("{name} is not within {least} to {most}");
+    Err(Fault::invalid(field, text))
 }
 
-/// Returns the setting that stops growth, and its value.
+/// Returns the name of what stops growth, and its value if it is a setting.
 fn stopped_by(
     shape: &Shape,
     reached: &Plan,
@@ -246,6 +265,7 @@ fn stopped_by(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::tests::check;
 
     #[test]
     fn growth_ends_where_the_plan_says() {
@@ -280,5 +300,29 @@ mod tests {
             plan(100, 1, 50, &few).expect("it is large enough"),
             CUCKOO_FILTERS
         );
+    }
+
+    #[test]
+    fn a_refusal_names_each_limit() {
+        for (items, start, expansion) in [
+            (1, None, 1),
+            (1025, None, 0),
+            (300_000, None, 2),
+            (20_000, Some(100), 1),
+            (300_000, Some(100), 2),
+            (300_000, Some(100), 32_768),
+        ] {
+            let request = Cuckoo {
+                items,
+                start,
+                bucket_size: 2,
+                max_iterations: 20,
+                expansion,
+            };
+            let (shape, _) = request.planned().expect("it is large enough");
+            check(&request, |limits| {
+                shape.plan(items, &limits.of_cuckoo()).is_ok()
+            });
+        }
     }
 }

@@ -99,12 +99,17 @@ impl Limits {
         }
     }
 
-    /// Returns why a server with these limits refuses an object of this size, whose largest filter has `largest` bytes, and
-    /// what to do about it.
-    pub(crate) fn refusal(&self, largest: Option<u64>, bytes: u64, or: &str) -> String {
-        let larger = largest.filter(|largest| *largest > self.filter);
-        let (setting, _) = self.memory(larger.is_some());
-        refusal(setting, larger.unwrap_or(stored(bytes)), or)
+    /// Returns the settings that a value of `bytes` exceeds, whose largest filter has `largest` bytes: each with what it has to
+    /// be to admit the value.
+    pub(crate) fn exceeded(&self, largest: u64, bytes: u64) -> Vec<(&'static str, u64)> {
+        let mut exceeded = Vec::new();
+        if largest > self.filter {
+            exceeded.push((FILTER_MEMORY, largest));
+        }
+        if self.object > 0 && bytes > self.object {
+            exceeded.push((OBJECT_MEMORY, bytes));
+        }
+        exceeded
     }
 }
 
@@ -117,7 +122,69 @@ pub fn stop(name: &str, value: Option<u64>, items: u64) -> (String, Value) {
     (text, found)
 }
 
-/// Returns why a server refuses what exceeds a limit, and what to do about it.
-pub fn refusal(setting: &str, value: u64, or: &str) -> String {
-    format!("a server with these limits refuses it: set {setting} to {value} there{or}")
+/// Returns why a server refuses what exceeds these settings, and what to do about it; `None` if there are none. Each setting
+/// comes with what it has to be.
+pub fn refusal(exceeded: &[(&str, u64)], or: &str) -> Option<String> {
+    let (&(first, least), others) = exceeded.split_first()?;
+    let mut text = format!("a server with these limits refuses it: set {first} to {least}");
+    for (other, least) in others {
+        text += &format!(" and {other} to {least}");
+    }
+    Some(text + " there" + or)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::Request;
+
+    /// Returns the limits with the settings that a refusal asks for, each less `by`.
+    fn raised(limits: Limits, refusal: &str, by: impl Fn(&str) -> u64) -> Limits {
+        let words: Vec<&str> = refusal.split([' ', ',']).collect();
+        let mut raised = limits;
+        for of_setting in words.windows(3).filter(|words| words[1] == "to") {
+            let value = of_setting[2].parse::<u64>().expect("a number") - by(of_setting[0]);
+            match of_setting[0] {
+                FILTER_MEMORY => raised.filter = value,
+                OBJECT_MEMORY => raised.object = value,
+                CUCKOO_FILTERS => raised.cuckoo_filters = value,
+                other => panic!("{other}"),
+            }
+        }
+        raised
+    }
+
+    /// Requires that servers with various limits refuse a plan if they don't admit it, and admit it with the settings that the
+    /// refusal asks for, but with no lower ones.
+    pub(crate) fn check(request: &dyn Request, is_admitted: impl Fn(&Limits) -> bool) {
+        let bytes = [1, 9, 100, 5000, 60_000, 2_000_000, 100_000_000];
+        for filter in bytes.into_iter().chain([u64::MAX]) {
+            for object in bytes.into_iter().chain([0]) {
+                for cuckoo_filters in [1, 3, 1 << 16] {
+                    let limits = Limits {
+                        filter,
+                        object,
+                        cuckoo_filters,
+                    };
+                    let planned = request.plan(&limits).expect("a plan");
+                    let Some(refusal) = planned.refusal else {
+                        assert!(is_admitted(&limits), "{limits:?}");
+                        continue;
+                    };
+                    assert!(!is_admitted(&limits), "{limits:?}: {refusal}");
+                    let enough = raised(limits, &refusal, |_| 0);
+                    assert!(
+                        is_admitted(&enough),
+                        "{enough:?}: {refusal} {:?}",
+                        planned.report.json["command"]
+                    );
+                    for named in [FILTER_MEMORY, OBJECT_MEMORY, CUCKOO_FILTERS] {
+                        let less = raised(limits, &refusal, |name| u64::from(name == named));
+                        let is_named = refusal.contains(named);
+                        assert_eq!(is_admitted(&less), !is_named, "{less:?}: {refusal}");
+                    }
+                }
+            }
+        }
+    }
 }

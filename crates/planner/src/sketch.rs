@@ -52,7 +52,7 @@ fn planned(mut report: Report, bytes: u64, limits: &Limits, command: String) -> 
     let found = refusing.map(|(name, limit)| json!({ "name": name, "bytes": limit }));
     report.row("limit", text.unwrap_or("none".to_owned()), found);
     report.row("command", command.clone(), command);
-    let refusal = refusing.map(|(name, _)| refusal(name, bytes, ""));
+    let refusal = refusal(&limits.exceeded(bytes, bytes), "");
     Planned { report, refusal }
 }
 

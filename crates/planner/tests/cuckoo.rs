@@ -21,12 +21,11 @@ fn each_fault_says_what_helps() {
     let fewer = "a filter that does not grow has fewer slots";
     let larger = "65,535 filters, the most, are too small: start larger";
     let slower = "filters of 4 GiB end growth: start with 1073741824 and expansion 1";
-    let none = "no cuckoo filter is large enough for that";
+    let none = "no cuckoo filter with that bucket size has as many slots";
     for (request, kind, field, text) in [
         (filter(2 * LARGEST, None, 1), INVALID, "items", start),
-        (filter(1, None, 1), INVALID, "items", start),
         (filter(2 * LARGEST, None, 0), INVALID, "items", start),
-        (filter(5, None, 0), IMPOSSIBLE, "items", fewer),
+        (filter(5, 4, 0), IMPOSSIBLE, "items", fewer),
         (filter(1_000_000, 4, 1), IMPOSSIBLE, "start", larger),
         (filter(10 << 30, 1000, 2), IMPOSSIBLE, "start", slower),
         (filter(10 << 30, LARGEST, 2), IMPOSSIBLE, "start", slower),
@@ -47,6 +46,52 @@ fn each_fault_says_what_helps() {
         filter(10 << 30, LARGEST, 1),
     ] {
         advised.plan(&Limits::default()).expect("it helps");
+    }
+}
+
+/// The command has all options, whatever the settings of the server, and a capacity that the bucket size divides.
+#[test]
+fn the_command_makes_the_planned_filter() {
+    for (items, bucket_size, command, slots) in [
+        (
+            1,
+            2,
+            "CF.RESERVE key 4 BUCKETSIZE 2 MAXITERATIONS 20 EXPANSION 0",
+            4,
+        ),
+        (
+            1024,
+            2,
+            "CF.RESERVE key 1024 BUCKETSIZE 2 MAXITERATIONS 20 EXPANSION 0",
+            1024,
+        ),
+        (
+            1025,
+            2,
+            "CF.RESERVE key 1026 BUCKETSIZE 2 MAXITERATIONS 20 EXPANSION 0",
+            2048,
+        ),
+        (
+            1000,
+            255,
+            "CF.RESERVE key 1020 BUCKETSIZE 255 MAXITERATIONS 20 EXPANSION 0",
+            1020,
+        ),
+        (
+            1 << 30,
+            3,
+            "CF.RESERVE key 1073741824 BUCKETSIZE 3 MAXITERATIONS 20 EXPANSION 0",
+            3 << 29,
+        ),
+    ] {
+        let request = Cuckoo {
+            bucket_size,
+            ..filter(items, None, 0)
+        };
+        let planned = request.plan(&Limits::default()).expect("a plan");
+        assert_eq!(planned.report.json["command"], command);
+        assert_eq!(planned.report.json["slots"], slots);
+        assert_eq!(planned.report.json["filters_at_least"], 1);
     }
 }
 

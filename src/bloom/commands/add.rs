@@ -1,7 +1,7 @@
 //! BF.ADD, MADD, INSERT, and RESERVE.
 //!
 //! BF.ADD to a plain filter has a path of its own: it allocates nothing, and is replicated as it came. Everything else goes
-//! through [`write`], which creates the object if it is missing, adds all items, and publishes once.
+//! through [`write()`], which creates the object if it is missing, adds all items, and publishes once.
 //!
 //! What is replicated depends on what happened, so that a replica with other limits, settings or another clock gets the
 //! same object: verbatim if every item was new; otherwise the items that changed the object, with the time if it has a

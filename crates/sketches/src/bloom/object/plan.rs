@@ -21,6 +21,9 @@ pub struct Plan {
     pub first_bytes: u64,
     /// Size in bytes of the object with the items.
     pub full_bytes: u64,
+    /// The lowest limits that admit the object with the items. The size of a table varies with its items, so they exceed
+    /// what is expected of it.
+    pub least: Limits,
     /// The items that it is planned for; with a window, in all periods.
     pub items: u64,
 }
@@ -165,9 +168,15 @@ impl New {
                 object_bytes: at.bytes,
             });
         })?;
+        let blobs = parts.iter().map(|part| part.bytes(part.capacity));
         Ok(Plan {
             first_bytes: parts.first().map_or(0, |first| first.object_bytes),
             full_bytes: at.bytes,
+            least: Limits {
+                filter_bytes: blobs.max().unwrap_or(0),
+                object_bytes: at.bytes,
+                saturate: false,
+            },
             parts,
             items,
         })
@@ -236,6 +245,11 @@ impl Shape {
         let first_bytes = TABLES_BYTES + Tables::ENTRY_BYTES + first.bytes(payload, 0);
         let (mut parts, mut left, mut bytes) = (Vec::new(), items, TABLES_BYTES);
         let mut before = Vec::new();
+        let mut least = Limits {
+            filter_bytes: 0,
+            object_bytes: 0,
+            saturate: false,
+        };
         loop {
             let step = self.table_step(before.iter().copied())?;
             before.push(step);
@@ -246,9 +260,12 @@ impl Shape {
             }
             let held = left.min(step.most);
             bytes = bytes.saturating_add(Tables::ENTRY_BYTES);
-            if step.largest_bytes(payload, held) > limits.table_bytes(bytes) {
+            let largest = step.largest_bytes(payload, held);
+            if largest > limits.table_bytes(bytes) {
                 return Err(Refusal::MemoryLimit);
             }
+            least.filter_bytes = least.filter_bytes.max(largest);
+            least.object_bytes = least.object_bytes.max(bytes.saturating_add(largest));
             parts.push(PlannedPart {
                 capacity: step.most,
                 size: PartSize::Table(step, payload),
@@ -263,10 +280,12 @@ impl Shape {
                 return Err(Refusal::Full);
             }
         }
+        least.object_bytes = least.object_bytes.max(bytes);
         Ok(Plan {
             parts,
             first_bytes,
             full_bytes: bytes,
+            least,
             items,
         })
     }
