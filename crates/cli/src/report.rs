@@ -15,22 +15,26 @@ pub fn print(text: impl Display) {
     written(write!(io::stdout(), "{text}"));
 }
 
-/// Returns what came of writing to the standard output. If its reader has gone, as `head` does once it has read enough, this
-/// ends the program like the signal SIGPIPE.
+/// Returns what came of writing to the standard output, or ends the program.
 pub fn written<T>(result: io::Result<T>) -> T {
     result.unwrap_or_else(|error| end_without_output(&error))
 }
 
 /// Ends the program because it can't write to the standard output.
 pub fn end_without_output(error: &io::Error) -> ! {
-    const SIGPIPE: i32 = 13;
-    if error.kind() == ErrorKind::BrokenPipe {
-        exit(128 + SIGPIPE);
-    }
+    end_if_broken(error);
     warn(format_args!(
         "valkeybloom: could not write to the standard output: {error}"
     ));
     exit(1)
+}
+
+/// Ends the program like the signal SIGPIPE, if the reader of a pipe has gone, as `head` does once it has read enough.
+pub fn end_if_broken(error: &io::Error) {
+    const SIGPIPE: i32 = 13;
+    if error.kind() == ErrorKind::BrokenPipe {
+        exit(128 + SIGPIPE);
+    }
 }
 
 /// Prints a line to the standard output, as [`print()`] does.

@@ -1,14 +1,13 @@
 //! Methods that all classes share.
 
-use std::fs::File;
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, fchown};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use valkeybloom_bindings::{Error, Family, Shared};
+use valkeybloom_files::replace;
 
 use super::calls::Call;
 use super::errors::raise;
@@ -57,12 +56,9 @@ pub fn save<F: Family + Send + Sync>(
 ) -> PyResult<()> {
     let encoded = detached(py, || object.read(|object| object.by_ref().to_dump()))?;
     let encoded = encoded.ok_or_else(|| raise(Error::NO_MEMORY))?;
-    let written = py.detach(|| write(path, &encoded));
+    let written = py.detach(|| replace(path, &encoded));
     written.map_err(|error| of_file(py, error, path))
 }
-
-/// The longest name of a file, in bytes, on most file systems.
-const NAME_BYTES: usize = 255;
 
 /// The path of a file: anything that `open` takes as one.
 pub struct FilePath(pub PathBuf);
@@ -75,80 +71,6 @@ impl<'py> FromPyObject<'_, 'py> for FilePath {
         let os = path.py().import("os")?;
         Ok(Self(os.call_method1("fsdecode", (path,))?.extract()?))
     }
-}
-
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let path = target(path)?;
-    let old = path.metadata().ok();
-    // A rename would put a file in the place of a pipe or a device.
-    if is_open(&path) || old.as_ref().is_some_and(|old| !old.is_file()) {
-        return append(&path, bytes);
-    }
-    let mut digits = [0; 8];
-    getrandom::fill(&mut digits).map_err(io::Error::other)?;
-    let end = format!(".unfinished-{:016x}", u64::from_ne_bytes(digits));
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    if name.len() + end.len() > NAME_BYTES {
-        let text = name.to_string_lossy().into_owned();
-        let most = NAME_BYTES - end.len();
-        let length = (0..=most).rfind(|at| text.is_char_boundary(*at));
-        name = text[..length.unwrap_or(0)].into();
-    }
-    name.push(end);
-    let unfinished = path.with_file_name(name);
-    // Nobody else has this file, in this process or another one.
-    let mut file = File::create_new(&unfinished)?;
-    let written = old
-        .map_or(Ok(()), |old| {
-            // Only root may give files away, and a change of owner may take permissions away.
-            let _ = fchown(&file, None, Some(old.gid()));
-            let _ = fchown(&file, Some(old.uid()), None);
-            file.set_permissions(old.permissions())
-        })
-        .and_then(|()| file.write_all(bytes))
-        .and_then(|()| file.sync_all())
-        .and_then(|()| std::fs::rename(&unfinished, &path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&unfinished);
-    }
-    written
-}
-
-/// Returns the path at the end of symbolic links, where there may be no file, or the first one on the way that names an open
-/// file.
-fn target(path: &Path) -> io::Result<PathBuf> {
-    /// The most links that Linux follows.
-    const LINKS: usize = 40;
-    let mut end = path.to_owned();
-    for _ in 0..LINKS {
-        if is_open(&end) || !end.is_symlink() {
-            return Ok(end);
-        }
-        let next = std::fs::read_link(&end)?;
-        end.set_file_name(next);
-    }
-    if end.is_symlink() {
-        // The system follows as many links from the first one, so this fails with its error.
-        path.metadata()?;
-    }
-    Ok(end)
-}
-
-/// Returns whether a path is that of an open file: what it links to may have no path, or one that others still write to.
-fn is_open(path: &Path) -> bool {
-    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
-    folder.is_some_and(|folder| folder.starts_with("/proc") && folder.ends_with("fd"))
-}
-
-/// Writes to the end of a file, a pipe or a device.
-fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // Those who share the standard output share its position, too, and would write over what is appended at another one.
-    if ["/dev/fd/1", "/proc/self/fd/1"].contains(&path.to_string_lossy().as_ref()) {
-        io::stdout().write_all(bytes)?;
-        return io::stdout().flush();
-    }
-    let mut open = File::options().append(true).open(path)?;
-    open.write_all(bytes)
 }
 
 /// Returns Python's exception for the error of a file, which names it.
@@ -225,10 +147,11 @@ macro_rules! common {
             /// Write the object to a file, or replace the file, in one step.
             ///
             /// The file has the format of a server's DUMP, which ends in a checksum, and `from_bytes` reads it, too. At
-            /// the end of a symbolic link, the file that it points to is replaced. A file keeps its permissions, and its
-            /// owner and group where the system permits that; a pipe, a device or an open file, such as /dev/stdout, is
-            /// written to. A program that is killed leaves a file beside it, with `.unfinished-` and 16
-            /// digits after its name or the beginning of a long one, which may be deleted.
+            /// the end of a symbolic link, the file that it points to is replaced; a pipe, a device or an open file, such
+            /// as /dev/stdout, is written to. The new file has the old one's permissions, and its owner and group where
+            /// the system permits that, but not its access control lists, and other hard links keep the old file. A
+            /// program that is killed leaves a file in the same folder, which may be deleted: its name is
+            /// `.valkeybloom-`, 16 digits and `.tmp`.
             fn save(&self, py: Python<'_>, path: common::FilePath) -> PyResult<()> {
                 common::save(py, &self.0, &path.0)
             }

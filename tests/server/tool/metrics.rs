@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::{self, File, Permissions};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -143,6 +143,12 @@ fn the_file_stays_what_it_is() {
     let longer = fs::read_to_string(&target).expect("it is there");
     let rest = longer.strip_prefix(&written).expect("it was appended to");
     assert!(rest.contains("valkeybloom_keys"), "{rest}");
+    // A pipe whose reader has gone.
+    let (reader, writer) = io::pipe().expect("a pipe");
+    drop(reader);
+    let mut broken = command(&["list", &address, "--prometheus", "/dev/stdout"]);
+    let status = broken.stdout(writer).status();
+    assert_eq!(status.expect("the program runs").code(), Some(141));
 
     let made = Command::new("mkfifo").arg(&fifo).status();
     assert!(made.expect("mkfifo is there").success());

@@ -3,11 +3,10 @@
 //! ```text
 //!   server → keys → held → writer             table, with its sums; CSV, JSON
 //!                        → advice             what is worth doing
-//!                        → prometheus → file  metrics
+//!                        → prometheus         metrics
 //! ```
 
 mod advice;
-mod file;
 pub mod order;
 mod prometheus;
 pub mod sums;
@@ -19,6 +18,7 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use valkeybloom_files::replace;
 
 use self::advice::Advisor;
 use self::order::Order;
@@ -32,7 +32,7 @@ use super::held::row::Row;
 use super::keys::Selection;
 use super::options::count;
 use super::progress::{Progress, Show};
-use super::report::{counted, print, written};
+use super::report::{counted, end_if_broken, print, written};
 use super::server::{Server, Tls, words};
 
 /// List every filter and sketch of a server, with its fill, error rate and memory
@@ -117,9 +117,10 @@ impl List {
         if file == Path::new("-") {
             print(text);
         } else {
-            let failed =
-                |error| Failure::new(format!("could not write {}: {error}", file.display()));
-            file::replace(file, &text).map_err(failed)?;
+            replace(file, text.as_bytes()).map_err(|error| {
+                end_if_broken(&error);
+                Failure::new(format!("could not write {}: {error}", file.display()))
+            })?;
         }
         ended
     }
