@@ -14,7 +14,7 @@ use super::failure::{Failure, Result};
 use super::held::row::Row;
 use super::info::Info;
 use super::options::{self, FilterOptions, KindOptions};
-use super::report::{self, Report, grouped, ratio, two_digits};
+use super::report::{self, Report, counted, grouped, ratio, two_digits};
 use super::server::{Server, Tls};
 
 /// Compute the memory that a filter or a sketch takes
@@ -315,7 +315,7 @@ impl Existing {
         }
         let reach = bloom.reach.map(|reach| match reach {
             MAX_CAPACITY => "any number of items".to_owned(),
-            reach => format!("{} items", grouped(reach)),
+            reach => counted(reach, "item"),
         });
         report.row("can grow to", shown(reach), bloom.reach);
 

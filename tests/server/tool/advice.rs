@@ -53,7 +53,7 @@ fn advice_names_the_setting_that_ends_growth() {
         let found = list(&server, &["--advice", "--match", "fine"]);
         let (command, reason) = advised(&found, "fine");
         assert_eq!(command, format!("CONFIG SET {name} {raised}"));
-        let why = format!(" at which {name} ends its growth ");
+        let why = format!(" {name} ends its growth at ");
         assert!(reason.contains(&why), "{reason}");
         client.ok(&command);
         assert!(info(&mut client, "fine", "Max scaled capacity").as_int() > reach);

@@ -4,8 +4,7 @@ use valkeybloom_planner as planner;
 use valkeybloom_protocol::bloom::Maker;
 use valkeybloom_sketches::bloom::{Growth, Kind};
 
-use super::piece::{Advice, names, near, new_key, with_headroom};
-use super::reason;
+use super::piece::{Advice, names, near, new_key, number_of, with_headroom};
 use crate::held::limits::{Limit, Settings, Sizes};
 use crate::held::row::{Bloom, Row};
 use crate::report::{counted, grouped, ratio, two_digits};
@@ -22,6 +21,22 @@ const DEEP: u64 = 4;
 /// The estimate of a rate is right within a factor of 2 above this rate, and of 3 below: docs/sizing.md has the measurement.
 const ESTIMATED_WELL: f64 = 0.001;
 
+/// A limit of which an estimate takes more than this share may be the one that ends growth.
+const LIKELY_SHARE: f64 = 0.5;
+
+/// The eighths of a filter's limit that the newest of several tables is taken to have.
+const NEWEST_TABLE_EIGHTHS: u64 = 7;
+
+/// What ends the growth of a filter.
+enum End {
+    /// The limits that the next filter exceeds, with values that admit it.
+    Limits(Vec<Limit>),
+    /// Probably this limit, with a value that admits more.
+    Likely(Limit),
+    /// The error rate of the next filter, which would be too small.
+    Rate,
+}
+
 /// Advises to raise the limits that end a filter's growth, and to fill at most one new filter in its place.
 pub fn advise(row: &Row, bloom: &Bloom, settings: Settings) -> Vec<Advice> {
     let raise = near_reach(row, bloom, settings);
@@ -31,12 +46,34 @@ pub fn advise(row: &Row, bloom: &Bloom, settings: Settings) -> Vec<Advice> {
     raise.into_iter().chain(fill).collect()
 }
 
+/// Advises to fill a filter instead of the old one.
+fn fill(row: &Row, why: &str, new: &planner::Bloom, settings: Settings) -> Option<Advice> {
+    let what = format!("fill one for {}, and rename it", room(new));
+    make(row, why, &what, new, settings)
+}
+
 /// Advises to make a filter.
-fn make(row: &Row, reason: String, new: &planner::Bloom, settings: Settings) -> Option<Advice> {
+fn make(
+    row: &Row,
+    why: &str,
+    what: &str,
+    new: &planner::Bloom,
+    settings: Settings,
+) -> Option<Advice> {
     let (filter, object) = new.when_made().ok()?;
     let command = new.command(&new_key(row));
     let sizes = Sizes { filter, object };
-    Some(Advice::make(reason, command, sizes, settings))
+    Some(Advice::make(why, what, command, sizes, settings))
+}
+
+/// Returns the items that a filter is reserved for. With a window, BF.RESERVE names those of one period, and `PERIODS` leaves out
+/// the current one.
+fn room(new: &planner::Bloom) -> String {
+    let items = counted(new.items, "item");
+    match new.kind {
+        Kind::Windowed(window) => format!("{items} in each of {} periods", window.periods() + 1),
+        _ => items,
+    }
 }
 
 /// Returns the plan of a filter like this one, for this number of items, as the server makes new filters. Those of a server that does
@@ -53,12 +90,15 @@ fn near_capacity(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice>
     if bloom.growth != Some(Growth::Fixed) {
         return None;
     }
-    let (items, capacity) = (row.items?, bloom.reach?);
-    let share = near(items, capacity)?;
+    let (items, capacity) = near(row.items?, bloom.reach?)?;
     let least = capacity.saturating_mul(2).max(with_headroom(items));
     let larger = planned(bloom, row.rate?, least, settings)?;
-    let reason = reason::near_capacity(share, grouped(capacity));
-    make(row, reason, &larger, settings)
+    let (items, room) = (
+        counted(items, "item"),
+        room(&bloom.plan(row.rate?, capacity)?),
+    );
+    let why = format!("it has {items}, was reserved for {room}, and does not grow");
+    fill(row, &why, &larger, settings)
 }
 
 /// Warns of a filter whose growth ends soon.
@@ -66,17 +106,27 @@ fn near_reach(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
     if bloom.growth == Some(Growth::Fixed) {
         return None;
     }
-    let reach = bloom.reach?;
-    let share = near(row.items?, reach)?;
-    let ending = ending_growth(row, bloom, reach, settings)?;
-    let end = if ending.len() == 1 { "ends" } else { "end" };
-    let names_end = format!("{} {end}", names(&ending));
-    let reason = reason::near_reach(share, grouped(reach), names_end);
-    Some(Advice::raise(reason, &ending))
+    let (items, reach) = near(row.items?, bloom.reach?)?;
+    let (limits, end) = match end_of_growth(row, bloom, reach, settings)? {
+        End::Limits(limits) => {
+            let end = number_of(&limits, "ends", "end");
+            (limits, end)
+        }
+        End::Likely(limit) => (vec![limit], "may end"),
+        End::Rate => return None,
+    };
+    let (items, names) = (counted(items, "item"), names(&limits));
+    // Limits that were lowered may not even admit the first table.
+    let at = match reach {
+        0 => "any number of items".to_owned(),
+        _ => grouped(reach),
+    };
+    let why = format!("it has {items}, and {names} {end} its growth at {at}");
+    Some(Advice::raise(&why, &limits))
 }
 
-/// Returns the limits that end a filter's growth, with values that admit more; `None` if a limit is unknown, or the error rate ends it.
-fn ending_growth(row: &Row, bloom: &Bloom, reach: u64, settings: Settings) -> Option<Vec<Limit>> {
+/// Returns what ends a filter's growth; `None` if a figure for it is unknown.
+fn end_of_growth(row: &Row, bloom: &Bloom, reach: u64, settings: Settings) -> Option<End> {
     let (filter_limit, _) = settings.filter_limit.zip(settings.object_limit)?;
     let (bytes, filters) = (row.bytes?, row.filters?);
     let sizes = match (bloom.kind, filters) {
@@ -88,18 +138,21 @@ fn ending_growth(row: &Row, bloom: &Bloom, reach: u64, settings: Settings) -> Op
         (_, 1) => Sizes::whole(bytes),
         // The size of the newest table is unknown. It ends the growth unless the object is near its own limit.
         _ => Sizes {
-            filter: filter_limit / 8 * 7,
+            filter: filter_limit / 8 * NEWEST_TABLE_EIGHTHS,
             object: bytes,
         },
     };
     let exceeded = settings.exceeded(sizes);
     if !exceeded.is_empty() {
-        return Some(exceeded);
+        return Some(End::Limits(exceeded));
     }
-    // The sizes are estimates for the filters of other modules, so a limit that is near is it. If none is, the error rate of the
-    // next filter would be too small.
+    // The sizes of tables, and of the filters of other modules, are estimates.
     let nearest = settings.nearest(sizes)?;
-    (nearest.share() > 0.5).then(|| vec![nearest.raised()])
+    Some(if nearest.share() > LIKELY_SHARE {
+        End::Likely(nearest.raised())
+    } else {
+        End::Rate
+    })
 }
 
 /// Warns of a filter with more false positives than requested.
@@ -110,8 +163,9 @@ fn above_rate(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
         return None;
     }
     let larger = planned(bloom, requested, with_headroom(row.items?), settings)?;
-    let reason = reason::above_rate(two_digits(now), requested);
-    make(row, reason, &larger, settings)
+    let now = two_digits(now);
+    let why = format!("its error rate is {now} now, and {requested} was requested");
+    fill(row, &why, &larger, settings)
 }
 
 /// Advises a new filter for the items of a stack, if it is smaller or quicker.
@@ -120,8 +174,7 @@ fn stacked(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
     if filters == 1 {
         return None;
     }
-    let capacity = with_headroom(row.items?);
-    let new = planned(bloom, rate, capacity, settings)?;
+    let new = planned(bloom, rate, with_headroom(row.items?), settings)?;
     let (new_bytes, new_filters) = new.when_full().ok()?;
     let saved = bytes.saturating_sub(new_bytes);
     let smaller = saved >= WORTH_BYTES && ratio(saved, bytes) >= WORTH_SHARE;
@@ -131,12 +184,14 @@ fn stacked(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
     if !worth {
         return None;
     }
-    let reason = reason::stacked(
-        grouped(capacity),
+    let why = format!(
+        "it has stacked filters to grow; one reserved for {} (half as many again as now) takes {} bytes instead of {}, and \
+         a lookup searches {} instead of {}",
+        room(&new),
         grouped(new_bytes),
         grouped(bytes),
         counted(new_filters, "filter"),
         grouped(filters),
     );
-    make(row, reason, &new, settings)
+    make(row, &why, "fill it, and rename it", &new, settings)
 }

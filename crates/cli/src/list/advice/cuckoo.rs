@@ -1,10 +1,10 @@
 //! Advice on cuckoo filters.
 
 use valkeybloom_planner::stored;
+use valkeybloom_protocol::names::CUCKOO_FILTERS;
 use valkeybloom_sketches::cuckoo::{Limits, Params, Shape, ranges};
 
 use super::piece::{Advice, near, near_memory, new_key, with_headroom};
-use super::reason;
 use crate::held::limits::{Settings, Sizes};
 use crate::held::row::Row;
 use crate::report::{counted, grouped};
@@ -26,9 +26,13 @@ pub fn advise(row: &Row, filter: &Params, settings: Settings) -> Vec<Advice> {
 
 /// Warns of a filter that does not grow any more, and will take no more items soon.
 fn nearly_full(row: &Row, filter: &Params, settings: Settings) -> Option<Advice> {
-    let capacity = row.capacity?;
-    let why = reason::near_slots(near(row.items?, capacity)?);
-    larger(row, filter, capacity.saturating_mul(2), &why, settings)
+    let (items, slots) = near(row.items?, row.capacity?)?;
+    let why = format!(
+        "it has {} in {}, and does not grow",
+        counted(items, "item"),
+        counted(slots, "slot")
+    );
+    larger(row, filter, slots.saturating_mul(2), &why, settings)
 }
 
 /// Warns of a filter that has stacked at least two, and half of the filters that it may, as a key does that nobody reserved. If each filter
@@ -36,11 +40,11 @@ fn nearly_full(row: &Row, filter: &Params, settings: Settings) -> Option<Advice>
 fn near_last_filter(row: &Row, filter: &Params, settings: Settings) -> Option<Advice> {
     let expansion = u64::from(filter.expansion);
     let (filters, most) = (row.filters?, settings.cuckoo_filters?);
-    let is_near = match expansion {
-        1 => filters.saturating_mul(2) >= most.max(4),
-        _ => filters > 1 && filters.saturating_add(1) >= most,
+    let is_late = match expansion {
+        1 => filters.saturating_mul(2) >= most,
+        _ => filters.saturating_add(1) >= most,
     };
-    if !is_near {
+    if filters < 2 || !is_late {
         return None;
     }
     let capacity = row.capacity?;
@@ -51,7 +55,11 @@ fn near_last_filter(row: &Row, filter: &Params, settings: Settings) -> Option<Ad
         _ => capacity.saturating_mul(expansion),
     };
     let slots = slots.max(with_headroom(row.items?));
-    let why = reason::near_filters(counted(filters, "filter"), grouped(most));
+    let why = format!(
+        "it has {} of the {} that {CUCKOO_FILTERS} allows, and refuses items once all are full",
+        counted(filters, "filter"),
+        grouped(most)
+    );
     larger(row, filter, slots, &why, settings)
 }
 
@@ -62,10 +70,10 @@ fn larger(row: &Row, filter: &Params, slots: u64, why: &str, settings: Settings)
         capacity: slots.clamp(least, ranges::CAPACITY_MAX),
         ..*filter
     };
-    let reason = if reach(&new, settings) > reach(filter, settings) {
-        reason::larger(why)
+    let what = if reach(&new, settings) > reach(filter, settings) {
+        "fill a larger one, and rename it"
     } else {
-        reason::largest(why)
+        "none can be larger, so spread the items over several keys"
     };
     let made = Shape::new(&new)?.plan(0, &Limits::NONE).ok()?;
     let sizes = Sizes {
@@ -81,7 +89,7 @@ fn larger(row: &Row, filter: &Params, slots: u64, why: &str, settings: Settings)
         new.max_iterations,
         new.expansion
     );
-    Some(Advice::make(reason, command, sizes, settings))
+    Some(Advice::make(why, what, command, sizes, settings))
 }
 
 /// Returns the slots that a filter has once it can't grow any more.

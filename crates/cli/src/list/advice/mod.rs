@@ -6,12 +6,11 @@
 mod bloom;
 mod cuckoo;
 mod piece;
-mod reason;
 mod sketches;
 
 use crate::held::limits::{Settings, Sizes};
 use crate::held::row::{Details, Row};
-use crate::report::grouped;
+use crate::report::counted;
 use crate::upload::is_temporary;
 
 pub use self::piece::Advice;
@@ -35,7 +34,10 @@ impl Advisor {
         let is_partial = row.details == Details::PartlyLoaded;
         let whole = || near_memory(row.bytes.map(Sizes::whole), settings);
         let of_type = match &row.details {
-            Details::PartlyLoaded => vec![Advice::unlink(row, reason::partly_loaded())],
+            Details::PartlyLoaded => {
+                let why = "a copy of it was not finished, so it answers nothing";
+                vec![Advice::unlink(row, why, "finish the copy, or delete it")]
+            }
             Details::Bloom(filter) => bloom::advise(row, filter, settings),
             Details::Cuckoo(filter) => cuckoo::advise(row, filter, settings),
             Details::CountMin {
@@ -56,10 +58,11 @@ impl Advisor {
             Details::Unknown | Details::CountMin { .. } => vec![],
         };
         let days = row.idle_seconds.map(|seconds| seconds / 86_400);
-        let days = days
-            .filter(|days| *days >= self.idle_days && !is_partial)
-            .map(grouped);
-        let unused = days.map(|days| Advice::unlink(row, reason::unused(days)));
+        let days = days.filter(|days| *days >= self.idle_days && !is_partial);
+        let unused = days.map(|days| {
+            let why = format!("it was not used for {}", counted(days, "day"));
+            Advice::unlink(row, &why, "delete it if nobody needs it")
+        });
         of_type.into_iter().chain(unused).collect()
     }
 }

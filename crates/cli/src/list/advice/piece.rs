@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use valkeybloom_near::slot_prefix;
 
-use super::reason;
 use crate::failure::word;
 use crate::held::limits::{Limit, Settings, Sizes};
 use crate::held::row::Row;
@@ -24,32 +23,31 @@ pub struct Advice {
 }
 
 impl Advice {
-    const fn new(reason: String, command: String) -> Self {
+    fn new(why: &str, what: &str, command: String) -> Self {
+        let reason = format!("{why}; {what}");
         Self { reason, command }
     }
 
     /// Advises to delete a key.
-    pub fn unlink(row: &Row, reason: String) -> Self {
-        Self::new(reason, format!("UNLINK {}", word(&row.key)))
+    pub fn unlink(row: &Row, why: &str, what: &str) -> Self {
+        Self::new(why, what, format!("UNLINK {}", word(&row.key)))
     }
 
     /// Advises to raise limits to these values.
-    pub fn raise(reason: String, limits: &[Limit]) -> Self {
-        let raised = limits.iter();
-        let raised = raised.map(|limit| format!(" {} {}", limit.name, limit.bytes));
-        Self::new(reason, format!("CONFIG SET{}", raised.collect::<String>()))
+    pub fn raise(why: &str, limits: &[Limit]) -> Self {
+        let what = number_of(limits, "raise the limit", "raise the limits");
+        Self::new(why, what, setting(limits))
     }
 
     /// Advises to make a value of these sizes. Limits that refuse it are raised first.
-    pub fn make(reason: String, command: String, sizes: Sizes, settings: Settings) -> Self {
+    pub fn make(why: &str, what: &str, command: String, sizes: Sizes, settings: Settings) -> Self {
         let refusing = &settings.exceeded(sizes)[..];
-        let refuse = match refusing {
-            [] => return Self::new(reason, command),
-            [_] => "refuses",
-            _ => "refuse",
-        };
-        let reason = reason::limited(reason, names(refusing), refuse);
-        Self::raise(reason, refusing)
+        if refusing.is_empty() {
+            return Self::new(why, what, command);
+        }
+        let refuse = number_of(refusing, "refuses", "refuse");
+        let what = format!("{what}; first raise {}, which {refuse} it", names(refusing));
+        Self::new(why, &what, setting(refusing))
     }
 
     pub fn json(&self) -> Value {
@@ -69,19 +67,31 @@ pub fn names(limits: &[Limit]) -> String {
     names.join(" and ")
 }
 
-/// Returns the share of a limit that is taken, if it is near.
-pub fn near(taken: u64, limit: u64) -> Option<String> {
-    let share = if limit == 0 { 1.0 } else { ratio(taken, limit) };
-    (share >= NEAR).then(|| format!("{:.1} %", share * 100.0))
+/// Returns the word for one limit, or for several.
+pub const fn number_of(limits: &[Limit], one: &'static str, several: &'static str) -> &'static str {
+    if limits.len() == 1 { one } else { several }
+}
+
+/// Returns the command that sets limits.
+fn setting(limits: &[Limit]) -> String {
+    let words = limits.iter();
+    let words = words.map(|limit| format!(" {} {}", limit.name, limit.bytes));
+    format!("CONFIG SET{}", words.collect::<String>())
+}
+
+/// Returns a value and its limit, if it is near the limit.
+pub fn near(taken: u64, limit: u64) -> Option<(u64, u64)> {
+    (limit == 0 || ratio(taken, limit) >= NEAR).then_some((taken, limit))
 }
 
 /// Warns of a value that grows, and whose bytes are near a limit.
 pub fn near_memory(sizes: Option<Sizes>, settings: Settings) -> Option<Advice> {
     let nearest = settings.nearest(sizes?)?;
     let Limit { name, bytes } = nearest.limit;
-    let share = near(nearest.needed, bytes)?;
-    let reason = reason::near_memory(share, name, grouped(bytes));
-    Some(Advice::raise(reason, &[nearest.raised()]))
+    let (needed, most) = near(nearest.needed, bytes)?;
+    let (needed, most) = (grouped(needed), grouped(most));
+    let why = format!("it has {needed} bytes, and {name} allows {most}");
+    Some(Advice::raise(&why, &[nearest.raised()]))
 }
 
 /// Returns the capacity to reserve for a number of items: half as many again.
@@ -100,7 +110,7 @@ mod tests {
 
     #[test]
     fn advice_is_a_line_or_an_object() {
-        let advice = Advice::new("why; what".to_owned(), "UNLINK k".to_owned());
+        let advice = Advice::new("why", "what", "UNLINK k".to_owned());
         assert_eq!(advice.to_string(), "why; what: UNLINK k");
         let object = json!({ "reason": "why; what", "command": "UNLINK k" });
         assert_eq!(advice.json(), object);

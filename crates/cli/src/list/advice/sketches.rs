@@ -5,10 +5,9 @@ use valkeybloom_sketches::cms::{self, CellSize, CountMin};
 use valkeybloom_sketches::topk;
 
 use super::piece::{Advice, new_key};
-use super::reason;
 use crate::held::limits::{Settings, Sizes};
 use crate::held::row::Row;
-use crate::report::{counted, grouped};
+use crate::report::{counted, counted_as, grouped};
 
 /// Warns of a count-min sketch of 4 bytes a counter, whose counters may have reached their largest value. Advises larger ones if the
 /// server `has_sizes`.
@@ -22,22 +21,24 @@ pub fn saturated(
     if count <= largest {
         return None;
     }
-    let (size, new, option) = if has_sizes {
-        (
-            CellSize::Eight,
-            "one with 8 bytes a counter",
-            " CELL_SIZE 8",
-        )
+    let (size, what, option) = if has_sizes {
+        let what = "count in one with 8 bytes a counter";
+        (CellSize::Eight, what, " CELL_SIZE 8")
     } else {
-        (CellSize::Four, "a new one", "")
+        (CellSize::Four, "count in a new one", "")
     };
     // A loaded sketch may have more rows than one that a client makes.
     let depth = depth.min(cms::DEPTH_MAX);
     let shape = cms::Shape::new(width, depth, size)?;
     let bytes = stored(shape.bytes()?.saturating_add(CountMin::BASE_BYTES));
-    let reason = reason::saturated(grouped(largest), grouped(count), new);
+    let why = format!(
+        "its counters end at {}, and it has counted {}, so frequent items may stand still",
+        grouped(largest),
+        grouped(count)
+    );
     let command = format!("CMS.INITBYDIM {} {width} {depth}{option}", new_key(row));
-    Some(Advice::make(reason, command, Sizes::whole(bytes), settings))
+    let sizes = Sizes::whole(bytes);
+    Some(Advice::make(&why, what, command, sizes, settings))
 }
 
 /// Warns of a Top-K whose sketch is too narrow for the length of its list.
@@ -51,13 +52,18 @@ pub fn narrow(row: &Row, list: &TopK, settings: Settings) -> Option<Advice> {
         ..list.clone()
     };
     let bytes = wide.when_full()?;
-    let reason = reason::narrow(
-        counted(list.width, "cell"),
-        grouped(list.k),
+    let why = format!(
+        "its {} too few to find the {}",
+        counted_as(list.width, "cell", ["a row is", "a row are"]),
+        counted(list.k, "most frequent item")
+    );
+    let what = format!(
+        "{} a row take {} bytes instead of {} with a full list",
         grouped(wide.width),
         grouped(bytes),
-        grouped(list.when_full()?),
+        grouped(list.when_full()?)
     );
     let command = wide.command(&new_key(row));
-    Some(Advice::make(reason, command, Sizes::whole(bytes), settings))
+    let sizes = Sizes::whole(bytes);
+    Some(Advice::make(&why, &what, command, sizes, settings))
 }
