@@ -116,7 +116,8 @@ impl Limits {
 /// Returns what stops growth after `items` items: its name and the setting's value, as text and as JSON.
 pub fn stop(name: &str, value: Option<u64>, items: u64) -> (String, Value) {
     let size = value.map_or(String::new(), |value| format!(" {}", grouped(value)));
-    let text = format!("{name}{size}, at {} items", grouped(items));
+    let noun = if items == 1 { "item" } else { "items" };
+    let text = format!("{name}{size}, at {} {noun}", grouped(items));
     let bytes = value.filter(|_| name != CUCKOO_FILTERS);
     let found = json!({ "name": name, "bytes": bytes, "items": items });
     (text, found)
@@ -128,7 +129,7 @@ pub fn refusal(exceeded: &[(&str, u64)], or: &str) -> Option<String> {
     let (&(first, least), others) = exceeded.split_first()?;
     let mut text = format!("a server with these limits refuses it: set {first} to {least}");
     for (other, least) in others {
-        text += &format!(" and {other} to {least}");
+        text = format!("{text} and {other} to {least}");
     }
     Some(text + " there" + or)
 }

@@ -113,12 +113,6 @@ def test_an_open_file_is_written_to(tmp_path: Path) -> None:
     saved = path.read_bytes()
     assert saved.startswith(b"old") and Bloom.from_bytes(saved[3:]) == one
     assert link.is_symlink() and {path.name for path in tmp_path.iterdir()} == {"file", "link"}
-    # All who share a descriptor share its position.
-    with path.open("wb", buffering=0) as file:
-        file.write(b"before")
-        one.save(f"/dev/fd/{file.fileno()}")
-        file.write(b"after")
-    assert path.read_bytes() == b"before" + saved[3:] + b"after"
 
 
 def test_a_chain_of_links_is_as_long_as_the_system_allows(tmp_path: Path) -> None:
