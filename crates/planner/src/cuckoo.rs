@@ -27,7 +27,7 @@ const _: () = {
 pub struct Cuckoo {
     /// Number of items.
     pub items: u64,
-    /// Capacity of the first filter, if it is not the number of items.
+    /// Capacity of the first filter, if it is not that for all items.
     pub start: Option<u64>,
     /// Slots of a bucket.
     pub bucket_size: u64,
@@ -84,14 +84,9 @@ impl Cuckoo {
         })
     }
 
-    /// Returns the capacity of the first filter. Unless it is requested, it is that of as many buckets as hold the items: a
-    /// server ignores the rest of a capacity that is not a multiple of the bucket size.
+    /// Returns the capacity of the first filter.
     fn capacity(&self) -> u64 {
-        let enough = || {
-            let buckets = self.items.div_ceil(self.bucket_size.max(1)).max(2);
-            let slots = buckets.saturating_mul(self.bucket_size);
-            slots.min(ranges::CAPACITY_MAX.max(self.items))
-        };
+        let enough = || Params::capacity_for(self.items, self.bucket_size);
         self.start.unwrap_or_else(enough)
     }
 

@@ -7,7 +7,7 @@ use valkeybloom_client::shard_capacity;
 use valkeybloom_planner::TopK;
 use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::bloom::{Growth, Kind, Params, Shape, Tightening};
-use valkeybloom_sketches::topk;
+use valkeybloom_sketches::{cuckoo, topk};
 
 use crate::failure::{Failure, Result};
 use crate::family::Family;
@@ -155,8 +155,11 @@ impl Target {
                 };
                 Plan::Local(Shape { params, kind })
             }
-            // A cuckoo filter has room for four items at least.
-            Self::Cuckoo => Plan::command(&[&"CF.RESERVE", &items.max(4)]),
+            Self::Cuckoo => {
+                let bucket_size = cuckoo::Params::REDISBLOOM.bucket_size.into();
+                let capacity = cuckoo::Params::capacity_for(items, bucket_size);
+                Plan::command(&[&"CF.RESERVE", &capacity])
+            }
             Self::Cms { error, probability } => {
                 Plan::command(&[&"CMS.INITBYPROB", &error.get(), &probability.get()])
             }

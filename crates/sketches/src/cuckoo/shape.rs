@@ -44,6 +44,14 @@ impl Params {
         expansion: 1,
     };
 
+    /// Returns the capacity of a first filter with a slot for each item. It is a multiple of the bucket size, because the rest
+    /// of another capacity makes no bucket; up to the largest capacity, and beyond it only for more items.
+    pub fn capacity_for(items: u64, bucket_size: u64) -> u64 {
+        let buckets = items.div_ceil(bucket_size.max(1)).max(2);
+        let slots = buckets.saturating_mul(bucket_size);
+        slots.min(ranges::CAPACITY_MAX.max(items))
+    }
+
     /// Returns whether all parameters are within their [`ranges`].
     pub fn are_valid(&self) -> bool {
         let least = 2 * u64::from(self.bucket_size);

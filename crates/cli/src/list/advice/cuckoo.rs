@@ -65,9 +65,9 @@ fn near_last_filter(row: &Row, filter: &Params, settings: Settings) -> Option<Ad
 
 /// Advises a filter like this one, reserved for these slots or for the most that one can have.
 fn larger(row: &Row, filter: &Params, slots: u64, why: &str, settings: Settings) -> Option<Advice> {
-    let least = 2 * u64::from(filter.bucket_size);
+    let capacity = Params::capacity_for(slots, filter.bucket_size.into());
     let new = Params {
-        capacity: slots.clamp(least, ranges::CAPACITY_MAX),
+        capacity: capacity.min(ranges::CAPACITY_MAX),
         ..*filter
     };
     let what = if reach(&new, settings) > reach(filter, settings) {

@@ -1,6 +1,6 @@
 //! Plans: a planned object equals the real one.
 
-use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Refusal, Shape};
+use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Params, Refusal, Shape};
 
 use super::{params, up_to};
 
@@ -38,6 +38,21 @@ fn a_plan_is_what_an_object_becomes() {
         assert_eq!((most.filters, refusal), (filters, stopped));
         assert_eq!(shape.plan(most.slots + 1, &limits), Err(stopped));
     }
+}
+
+/// A capacity has a slot for each item, and so has no smaller one that the bucket size divides.
+#[test]
+fn a_capacity_has_a_slot_for_each_item() {
+    for bucket_size in [1, 2, 3, 7, 64, 255] {
+        let size = u64::from(bucket_size);
+        for items in (1..3000).chain([(1 << 29) + 1, (1 << 30) - 1, 1 << 30]) {
+            let capacity = Params::capacity_for(items, size);
+            let shape = Shape::new(&params(capacity, bucket_size, 20, 1)).expect("it is valid");
+            assert!(shape.bytes_of(0) >= Some(items), "{items} of {bucket_size}");
+            assert!(capacity < items.max(size + 1) + size);
+        }
+    }
+    assert_eq!(Params::capacity_for((1 << 30) + 1, 255), (1 << 30) + 1);
 }
 
 /// The share of other items that are claimed is near the expected one.
