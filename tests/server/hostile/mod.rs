@@ -7,7 +7,9 @@ use std::fs;
 
 use crate::harness::{Client, Server, error, int, ok};
 use crate::support::aof::wire;
+use crate::support::configured::made_by;
 use crate::support::forged::{Forged, Rdb, rdb_version, refuses};
+use crate::support::pieces::pieces;
 use crate::support::usage::{memory, peak_address_space};
 
 use faults::{DUMP, FAULTS, HEADER, RDB, TERABYTE};
@@ -208,4 +210,41 @@ fn a_log_of_nonsense_breaks_nothing() {
     client.expect("BF.EXISTS last item", int(1));
     client.ok("BF.LOADCHUNK half 4 abc");
     client.expect("DBSIZE", int(3));
+}
+
+/// A half-loaded filter of RedisBloom is stored with zeros for its missing bytes, or, where its header claims more than the
+/// server has reserved, without them.
+#[test]
+fn a_claim_of_redisbloom_takes_no_memory() {
+    let server = made_by("redisbloom").start();
+    let mut client = server.client();
+    let version = rdb_version(&mut client);
+    client.ok("BF.RESERVE real 0.01 100");
+    let mut header = pieces(&mut client, "real")[0].1.clone();
+    let prefix = client.cmd("DUMP real").as_bytes()[..10].to_vec();
+    client.expect("DEL real", int(1));
+    let used = memory(&server, "used_memory");
+    let peak = peak_address_space(&server);
+    for claim in [1 << 29, 1 << 30, TERABYTE] {
+        header[20..28].copy_from_slice(&claim.to_le_bytes());
+        header[28..36].copy_from_slice(&(claim * 8).to_le_bytes());
+        let value = Rdb(prefix.clone()).uint(0).uint(0);
+        let value = value.string(&header).string(b"abcdef");
+        let payload = value.payload(version);
+        assert_eq!(client.restore("restored", &payload), ok());
+        client.expect("COPY restored copied", int(1));
+        client.ok("DEBUG RELOAD");
+        for key in ["restored", "copied"] {
+            let usage = client.cmd(&format!("MEMORY USAGE {key}")).as_int();
+            assert!(usage < 1000, "{key} takes {usage} bytes");
+            let bytes = client.cmd(&format!("DUMP {key}")).as_bytes().len();
+            assert!(bytes <= payload.len(), "{key} of {claim}");
+            client.ok(format!("BF.LOADCHUNK {key} 8 g"));
+        }
+        client.expect("DEL restored copied", int(2));
+    }
+    let grown = memory(&server, "used_memory") - used;
+    assert!(grown < 1 << 20, "{grown} bytes are kept");
+    let grown = peak_address_space(&server) - peak;
+    assert!(grown < 1 << 29, "{grown} bytes were asked for");
 }

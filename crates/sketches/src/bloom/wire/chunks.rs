@@ -24,7 +24,8 @@ use super::pieces::{self, Pieces};
 use super::redisbloom;
 use crate::bytes::{CHUNK_BYTES, DecodeError, RdbRead, RdbWrite};
 
-/// The bytes at a cursor: the object without its cells, or some bytes of one filter's cells; empty past the end.
+/// The bytes at a cursor: the object without its cells, some bytes of one filter's cells, or entries of tables; empty past the
+/// end.
 pub type Piece<'o> = Cow<'o, [u8]>;
 
 /// The reason that a header or a chunk is not loaded.
@@ -223,8 +224,8 @@ struct Cells {
 
 impl Cells {
     /// Allocates memory for all cells of an object of `RedisBloom`, or returns `None` if allocation fails. So the
-    /// missing bytes count against limits before they are written as zeros. Objects of other dialects are written
-    /// without their missing bytes, and reserve nothing, except in WebAssembly: it has no pages to move, so memory that
+    /// missing bytes count against limits before they are written as zeros: without this memory, they are not written, as those
+    /// of other dialects. These reserve nothing, except in WebAssembly: it has no pages to move, so memory that
     /// grows with the chunks would be copied, and a program's events would wait for that.
     fn reserve(&mut self) -> Option<()> {
         if self.dialect != Dialect::RedisBloom && !cfg!(target_family = "wasm") {
@@ -235,6 +236,26 @@ impl Cells {
             reserve(&mut filter.blob, missing)?;
         }
         Some(())
+    }
+
+    /// Returns whether there is memory for all cells.
+    fn is_reserved(&self) -> bool {
+        let mut filters = self.outline.filters.iter();
+        filters.all(|filter| filter.blob.capacity() as u64 >= filter.geometry.blob_bytes())
+    }
+
+    /// Takes back all bytes of cells that were not loaded.
+    fn keep_loaded(&mut self) {
+        let mut left = self.loaded;
+        for filter in &mut self.outline.filters {
+            let geometry = &filter.geometry;
+            let held = left.min(geometry.cell_bytes);
+            left -= held;
+            let bytes = geometry.blob_bytes() - geometry.cell_bytes + held;
+            filter
+                .blob
+                .truncate(usize::try_from(bytes).unwrap_or(usize::MAX));
+        }
     }
 
     fn load(&mut self, cursor: u64, chunk: &[u8]) -> Result<Option<Object>, DecodeError> {
@@ -267,11 +288,9 @@ impl Cells {
             return Ok(None);
         }
         let object = Object::from_outline(&mut self.outline);
-        if object.is_err()
-            && let Some(filter) = self.outline.filters.get_mut(self.filter)
-        {
-            filter.blob.truncate(filter.blob.len() - chunk.len());
+        if object.is_err() {
             self.loaded -= length;
+            self.keep_loaded();
         }
         object.map(Some)
     }
@@ -304,15 +323,6 @@ impl Partial {
             }
         };
         Ok(Self { header, rest })
-    }
-
-    /// Creates an object with its header loaded, and reserves the memory of one of `RedisBloom`.
-    fn with_room(header: &[u8]) -> Result<Self, DecodeError> {
-        let mut partial = Self::new(header)?;
-        if let Loading::Cells(cells) = &mut partial.rest {
-            cells.reserve().ok_or(DecodeError::NoMemory)?;
-        }
-        Ok(partial)
     }
 
     /// Returns the dialect of the object.
@@ -410,7 +420,11 @@ impl Partial {
             let bytes = bytes.map_err(|_| DecodeError::NoMemory)?;
             filter.blob.resize(bytes, 0);
         }
-        Object::from_outline(&mut cells.outline)
+        let object = Object::from_outline(&mut cells.outline);
+        if object.is_err() {
+            cells.keep_loaded();
+        }
+        object
     }
 
     /// Returns the [`filled`](Self::filled) object with a chunk [overwritten](overwrite).
@@ -461,7 +475,13 @@ impl Partial {
 
     /// Copies the object, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Self> {
-        let mut copy = Self::with_room(&self.header).ok()?;
+        let mut copy = Self::new(&self.header).ok()?;
+        if let (Loading::Cells(from), Loading::Cells(to)) = (&self.rest, &mut copy.rest) {
+            for (from, to) in from.outline.filters.iter().zip(&mut to.outline.filters) {
+                let room = from.blob.capacity() - to.blob.len();
+                to.blob.try_reserve_exact(room).ok()?;
+            }
+        }
         for (cursor, chunk) in self.pieces().skip(1) {
             copy.load(cursor, chunk).ok()?;
         }
@@ -488,7 +508,7 @@ impl Partial {
         if let Loading::Cells(cells) = &self.rest
             && cells.dialect == Dialect::RedisBloom
         {
-            if redisbloom::write_partial(&cells.outline, cells.filter, to) {
+            if cells.is_reserved() && redisbloom::write_partial(&cells.outline, cells.filter, to) {
                 return;
             }
             // A filter count of 0, in RedisBloom's fields after an item count of 0.
@@ -514,7 +534,8 @@ impl Partial {
     /// Any [`DecodeError`].
     pub fn read_rdb(from: &mut impl RdbRead) -> Result<Self, DecodeError> {
         let header = from.bytes()?;
-        let mut partial = Self::with_room(&header)?;
+        // What the header claims is not allocated, because the bytes are not there.
+        let mut partial = Self::new(&header)?;
         loop {
             let next = from.bytes()?;
             let index = match &partial.rest {
@@ -537,7 +558,10 @@ impl Partial {
     /// # Errors
     /// Any [`DecodeError`].
     pub fn resumed(header: &[u8], cells: &[Vec<u8>]) -> Result<Self, DecodeError> {
-        let mut partial = Self::with_room(header)?;
+        let mut partial = Self::new(header)?;
+        if let Loading::Cells(cells) = &mut partial.rest {
+            cells.reserve().ok_or(DecodeError::NoMemory)?;
+        }
         for cells in cells {
             partial.load_next(cells)?;
         }
