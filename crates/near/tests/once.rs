@@ -443,6 +443,68 @@ fn a_command_that_calls_send_again_is_not_forgotten() {
     assert_eq!(again.answers(), [Some(true)]);
 }
 
+/// Otherwise a third call would add its items where the receipt is to have the answers of the second.
+#[test]
+fn a_receipt_whose_command_is_still_being_sent_is_not_free() {
+    let mut pair = Pair::new(own());
+    let lost = sent(begin(&mut pair.once, &[b"a", b"b", b"c"], 0));
+    pair.once.end(lost, false);
+    let mut calls = [b"a", b"c"].map(|item| begin(&mut pair.once, &[item], 0));
+    let [(words, items), later] = calls.each_mut().map(|call| next(call).unwrap());
+    pair.server.room = Some(1);
+    let Reply(answers, error) = pair.server.reply(&words, &items);
+    let [mut first, mut second] = calls;
+    first.take(answers);
+    assert_eq!(refuse(&mut first, &error.unwrap()), Refusal::Other);
+    pair.once.end(first, true);
+    pair.server.room = None;
+    // This call has the receipt of the first call's own items.
+    let open = pair.once.begin(0);
+    assert_eq!(pair.call("xyz", 0), Ok("111".into()));
+    pair.once.end(open, true);
+    let Reply(answers, None) = pair.server.reply(&later.0, &later.1) else {
+        panic!("it has room");
+    };
+    second.take(answers);
+    assert_eq!(second.answers(), [Some(true)]);
+    pair.once.end(second, true);
+    // The item of neither call was new, too.
+    assert_eq!(pair.call("bc", 0), Ok("10".into()));
+    assert!(!pair.once.has_debts());
+}
+
+/// Otherwise each of them would be remembered with the same receipt, which would be free twice.
+#[test]
+fn a_command_that_one_call_abandons_is_not_remembered_by_the_others() {
+    let mut once = own();
+    let lost = sent(begin(&mut once, &[b"x", b"y", b"z"], 0));
+    once.end(lost, false);
+    let [mut first, second, third] =
+        [b"x", b"y", b"z"].map(|item| sent(begin(&mut once, &[item], 0)));
+    assert_eq!(refuse(&mut first, "ERR not found"), Refusal::Other);
+    for call in [first, second, third] {
+        once.end(call, false);
+    }
+    assert!(!once.has_debts());
+}
+
+/// One of the calls that sent the command again comes too late for its receipt, but another had the answers.
+#[test]
+fn answers_that_one_call_got_outlast_the_receipt() {
+    let mut once = own();
+    let lost = sent(begin(&mut once, &[b"x", b"y", b"z"], 0));
+    once.end(lost, false);
+    let [mut first, mut late] = [b"x", b"y"].map(|item| sent(begin(&mut once, &[item], 0)));
+    first.take([true; 3]);
+    once.end(first, true);
+    let forgotten = "FORGOTTEN answers are known from 0 to 0";
+    let forgotten = refuse(&mut late, forgotten);
+    assert!(matches!(forgotten, Refusal::Forgotten(_)));
+    once.end(late, false);
+    let again = begin(&mut once, &[b"x", b"y", b"z"], 0);
+    assert_eq!(again.answers(), [None, Some(true), Some(true)]);
+}
+
 #[test]
 fn servers_without_receipts() {
     let with = |may_skip_receipts, refusal| {

@@ -7,8 +7,8 @@
 //! |---|---|---|---|
 //! | nothing is sent yet | `Known` | the receipt is free | |
 //! | a command is sent | `Open` | those without an answer become a debt | it stays a debt |
-//! | all answers came, or an item was refused | `Known` | the receipt is free | the debt is paid, and the receipt is free |
-//! | the receipt, the filter or `ONCE` is missing | `Abandoned` | the receipt is not used again | the debt is dropped |
+//! | all answers came, or an item was refused | `Known` | the receipt is free | the debt has its answers, and the receipt is free |
+//! | the receipt, the filter or `ONCE` is missing | `Abandoned` | the receipt is not used again | its answers are gone |
 //! | any other error, or no reply | stays `Open` | as above | as above |
 
 use std::collections::TryReserveError;
@@ -20,7 +20,7 @@ use valkeybloom_protocol::batch::next_command;
 use valkeybloom_protocol::names::BF_INSERT;
 use valkeybloom_sketches::Forgotten;
 
-use super::debts::Cursor;
+use super::debts::{Cursor, Place, Repeat};
 use super::items::Items;
 
 /// How items are added.
@@ -61,7 +61,7 @@ impl Form {
             }
             // New items begin an own receipt anew if it has expired since its last use. A failed command must not: its
             // answers would be lost silently.
-            let is_new = part.debt.is_none();
+            let is_new = part.repeat.is_none();
             let begins = self.begin.map_or(is_new, |begin| begin == position);
             words.extend([b"ONCE".to_vec(), name, position.to_string().into_bytes()]);
             if position > 0 && begins {
@@ -127,7 +127,7 @@ pub enum Fate {
 #[derive(Debug)]
 pub struct Part {
     /// The failed command that is sent again; `None` for the call's own items.
-    pub debt: Option<u64>,
+    pub repeat: Option<Repeat>,
     pub cursor: Cursor,
     pub items: Arc<Items>,
     /// For each item, the index of its answer in the call; `None` if only an earlier call had the item.
@@ -143,7 +143,7 @@ impl Part {
     /// Creates the part of a call's own items, without any.
     fn own(cursor: Cursor) -> Self {
         Self {
-            debt: None,
+            repeat: None,
             cursor,
             items: Arc::default(),
             indices: Vec::new(),
@@ -154,14 +154,16 @@ impl Part {
     }
 
     /// Creates the part that sends a failed command again.
-    fn repeating(id: u64, cursor: Cursor, items: Arc<Items>) -> Self {
+    fn repeating(repeat: Repeat) -> Self {
+        let count = repeat.items.len();
         Self {
-            debt: Some(id),
-            indices: vec![None; items.len()],
-            sent: items.len(),
-            items,
+            items: repeat.items.clone(),
+            indices: vec![None; count],
+            sent: count,
             fate: Fate::Open,
-            ..Self::own(cursor)
+            cursor: repeat.cursor,
+            repeat: Some(repeat),
+            answers: Vec::new(),
         }
     }
 
@@ -246,23 +248,20 @@ impl Addition {
         let _ = self.settled.push(item);
     }
 
-    /// Has a failed command sent again, for the answer to the item at a place. `begin` returns where the answers are, and
-    /// the command's items; it is called once for each command.
+    /// Has a failed command sent again, for the answer to the item at a place. `begin` is called once for each command.
     pub(super) fn repeat(
         &mut self,
-        id: u64,
-        place: usize,
+        place: Place,
         index: usize,
-        begin: impl FnOnce() -> Option<(Cursor, Arc<Items>)>,
+        begin: impl FnOnce() -> Option<Repeat>,
     ) {
-        let known = (self.repeated.iter()).position(|part| part.debt == Some(id));
-        let at = known.or_else(|| {
-            let (cursor, items) = begin()?;
-            self.repeated.push(Part::repeating(id, cursor, items));
+        let is_of = |part: &Part| part.repeat.as_ref().map(Repeat::id) == Some(place.id);
+        let at = self.repeated.iter().position(is_of).or_else(|| {
+            self.repeated.push(Part::repeating(begin()?));
             Some(self.repeated.len() - 1)
         });
         if let Some(at) = at {
-            self.repeated[at].indices[place] = Some(index);
+            self.repeated[at].indices[place.index] = Some(index);
         }
     }
 
@@ -305,7 +304,7 @@ impl Addition {
                 *answer = Some(is_new || *answer == Some(true));
             }
             part.answers.push(is_new);
-            part.cursor.position = part.cursor.position.saturating_add(1);
+            part.cursor = part.cursor.after(1);
         }
         if part.unanswered().is_empty() {
             part.fate = Fate::Known;

@@ -128,8 +128,8 @@ impl Once {
         if lost.is_new {
             to.settle(index, item);
         }
-        for (id, place) in lost.places {
-            to.repeat(id, place, index, || self.debts.begin_repeat(id));
+        for place in lost.places {
+            to.repeat(place, index, || self.debts.begin_repeat(place.id));
         }
         Ok(())
     }
@@ -140,51 +140,44 @@ impl Once {
             self.form.without_receipts = true;
             self.debts.drop_receipts();
         }
-        let without_receipts = addition.form.without_receipts || self.form.without_receipts;
         if self.form.begin.is_some() {
             return;
         }
-        let (mut untold, mut open) = (addition.settled, Vec::new());
-        for part in addition.repeated.into_iter().chain([addition.own]) {
-            if let Some(id) = part.debt
-                && self.debts.contains(id)
-            {
-                self.end_repeat(id, &part, is_delivered);
-                continue;
-            }
-            if !is_delivered {
-                // Without memory, the answers are lost.
-                let _ = part.new_items().try_for_each(|item| untold.push(item));
-            }
-            match part.fate {
-                Fate::Known if part.debt.is_none() => self.free.push(part.cursor),
-                Fate::Open if !without_receipts => {
-                    let items = part.items.part(part.unanswered());
-                    open.extend(items.map(|items| (part.cursor, items)));
-                }
-                Fate::Known | Fate::Open | Fate::Abandoned => {}
-            }
+        let Addition { repeated, own, .. } = addition;
+        for part in repeated {
+            self.end_repeat(part, is_delivered);
         }
         if !is_delivered {
+            let mut untold = addition.settled;
+            // Without memory, the answers are lost.
+            let _ = own.new_items().try_for_each(|item| untold.push(item));
             self.debts.insert_new(&untold);
         }
-        // Last, because beyond the limit the oldest are forgotten.
-        for (cursor, items) in open {
-            self.debts.insert(cursor, items);
+        let has_receipt = !addition.form.without_receipts && !self.form.without_receipts;
+        match own.fate {
+            Fate::Known => self.free.push(own.cursor),
+            // Last, because beyond the bound the oldest are forgotten.
+            Fate::Open if has_receipt => {
+                if let Some(items) = own.items.part(own.unanswered()) {
+                    self.debts.insert(own.cursor, items);
+                }
+            }
+            Fate::Open | Fate::Abandoned => {}
         }
     }
 
     /// Ends the part of a call that sent a failed command again.
-    fn end_repeat(&mut self, id: u64, part: &Part, is_delivered: bool) {
-        if part.fate == Fate::Abandoned {
-            self.debts.remove(id);
+    fn end_repeat(&mut self, mut part: Part, is_delivered: bool) {
+        let told = if is_delivered { part.answers.len() } else { 0 };
+        let untold: Vec<usize> = part.awaited().filter(|index| *index >= told).collect();
+        let Some(repeat) = part.repeat.take() else {
             return;
+        };
+        match part.fate {
+            Fate::Known => self.free.extend(self.debts.answer(&repeat, part.answers)),
+            Fate::Abandoned => self.debts.abandon(&repeat),
+            Fate::Open => {}
         }
-        let answers = (part.fate == Fate::Known).then_some(&part.answers[..]);
-        let is_untold = answers.is_none() || !is_delivered;
-        let untold = part.awaited().filter(|_| is_untold);
-        if self.debts.end_repeat(id, answers, untold) {
-            self.free.push(part.cursor);
-        }
+        self.debts.end_repeat(repeat, untold);
     }
 }
