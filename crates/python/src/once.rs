@@ -84,8 +84,16 @@ impl Receipts {
     ) -> Result<Addition, Error> {
         let addition = self.once().write(|once| {
             let mut addition = once.begin(at);
-            items(&mut |item, is_claimed| Ok(once.push(&mut addition, item, is_claimed)?))?;
-            Ok::<_, Error>(addition)
+            let pushed =
+                items(&mut |item, is_claimed| Ok(once.push(&mut addition, item, is_claimed)?));
+            match pushed {
+                Ok(()) => Ok(addition),
+                Err(error) => {
+                    // It may have taken items of failed calls.
+                    once.end(addition, false);
+                    Err(error)
+                }
+            }
         })??;
         Ok(Addition {
             key: self.key.clone(),
