@@ -12,7 +12,7 @@ use valkeybloom_sketches::bloom::{
 };
 use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 
-use crate::limits::{Limits, refusal, require_within_memory, stop, stored};
+use crate::limits::{BEYOND_MEMORY, Limits, refusal, require_within_memory, stop, stored};
 use crate::picture::{Curve, Picture, whole};
 use crate::report::{Report, ratio, rounded, to_double};
 use crate::{Fault, Planned, Request};
@@ -292,12 +292,15 @@ impl Shard {
     fn plan(&self, limits: BloomLimits) -> Result<Plan, Fault> {
         let plan = self.new.plan(self.items, limits);
         let plan = plan.map_err(|refusal| {
-            let text = match refusal {
-                Refusal::RateTooSmall => "that rate is too small for the last filters of its stack",
-                Refusal::Full => "a filter that does not grow would be full before",
-                Refusal::MemoryLimit | Refusal::OutOfMemory => "no memory is large enough for that",
+            let (field, text) = match refusal {
+                Refusal::RateTooSmall => (
+                    "rate",
+                    "that rate is too small for the last filters of its stack",
+                ),
+                Refusal::Full => ("items", "a filter that does not grow would be full before"),
+                Refusal::MemoryLimit | Refusal::OutOfMemory => ("items", BEYOND_MEMORY),
             };
-            Fault::impossible("items", text)
+            Fault::impossible(field, text)
         })?;
         require_within_memory("items", plan.full_bytes)?;
         Ok(plan)

@@ -14,13 +14,15 @@ const STORED_BYTES: u64 = 8;
 /// The most bytes that a server can hold: the addresses of a process have 48 bits on ARM64, and 47 on x86-64.
 const MOST_BYTES: u64 = 1 << 48;
 
+/// The text of a fault for a value of more than [`MOST_BYTES`].
+pub(crate) const BEYOND_MEMORY: &str = "it takes more than 256 TiB, which no server can hold";
+
 /// Requires that some server can hold a value with an object of this size, which a field of the page asks for.
 pub(crate) fn require_within_memory(field: &'static str, bytes: u64) -> Result<(), Fault> {
     if stored(bytes) <= MOST_BYTES {
         return Ok(());
     }
-    let text = "it takes more than 256 TiB, which no server can hold";
-    Err(Fault::impossible(field, text))
+    Err(Fault::impossible(field, BEYOND_MEMORY))
 }
 
 /// Returns the size of a value with an object of this size.

@@ -63,12 +63,21 @@ impl CountMin {
         let bytes = shape.bytes()?.checked_add(cms::CountMin::BASE_BYTES)?;
         Some((shape, bytes))
     }
+
+    /// Returns why there is no such sketch. In single precision, a probability may be 0 or 1, which no error makes up for.
+    fn unfit(&self) -> Fault {
+        let error = Fraction::HALF;
+        let (field, text) = match (Self { error, ..*self }).shape() {
+            Some(_) => ("error", "no sketch has this error and probability"),
+            None => ("probability", "no sketch has this probability"),
+        };
+        Fault::invalid(field, text)
+    }
 }
 
 impl Request for CountMin {
     fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
-        let none = || Fault::invalid("error", "no sketch has this error and probability");
-        let (shape, bytes) = self.shape().ok_or_else(none)?;
+        let (shape, bytes) = self.shape().ok_or_else(|| self.unfit())?;
         require_within_memory("error", bytes)?;
         let (error, probability) = (self.error.get(), self.probability.get());
         let mut report = Report::default();

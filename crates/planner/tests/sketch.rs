@@ -1,13 +1,41 @@
-//! Requests of sketches that no server meets: which field is wrong, and why.
+//! Requests that no server meets: which field is wrong, and why.
 
-use valkeybloom_planner::{CountMin, FaultKind, Limits, Request, TDigest, TopK};
+use valkeybloom_planner::{Bloom, CountMin, FaultKind, Limits, Request, TDigest, TopK};
+use valkeybloom_protocol::bloom::Maker;
 use valkeybloom_sketches::Fraction;
+use valkeybloom_sketches::bloom::{Growth, Kind};
 use valkeybloom_sketches::cms::CellSize;
 
 #[track_caller]
 fn assert_refused(request: &dyn Request, kind: FaultKind, field: &str, text: &str) {
     let fault = request.plan(&Limits::default()).expect_err("a fault");
     assert_eq!((fault.kind, fault.field, &*fault.text), (kind, field, text));
+}
+
+#[test]
+fn each_fault_of_a_bloom_filter_names_its_field() {
+    let rate = "that rate is too small for the last filters of its stack";
+    let full = "a filter that does not grow would be full before";
+    let memory = "it takes more than 256 TiB, which no server can hold";
+    let growing = Growth::from_expansion(2);
+    for (items, number, start, growth, field, text) in [
+        (1000, 5e-324, 10, growing, "rate", rate),
+        (1000, 0.01, 10, Growth::Fixed, "items", full),
+        (1 << 50, 0.01, 10, growing, "items", memory),
+        // The number of bits exceeds all numbers.
+        (u64::MAX >> 1, 1e-12, 1 << 60, growing, "items", memory),
+    ] {
+        let request = Bloom {
+            items,
+            rate: Fraction::new(number).expect("a fraction"),
+            start: Some(start),
+            growth,
+            kind: Kind::Plain,
+            maker: Maker::Own,
+            shards: None,
+        };
+        assert_refused(&request, FaultKind::Impossible, field, text);
+    }
 }
 
 #[test]
@@ -76,23 +104,31 @@ fn each_fault_of_a_t_digest_names_its_field() {
 
 #[test]
 fn each_fault_of_a_count_min_sketch_names_its_field() {
-    for (error, kind, text) in [
+    let pair = "no sketch has this error and probability";
+    let probability = "no sketch has this probability";
+    let memory = "it takes more than 256 TiB, which no server can hold";
+    for (error, of, kind, field, text) in [
+        (1e-300, 0.5, FaultKind::Invalid, "error", pair),
+        (1e-14, 0.5, FaultKind::Impossible, "error", memory),
+        // Both together have too many counters.
+        (1e-17, 1e-30, FaultKind::Invalid, "error", pair),
+        // Single precision takes the first for 0, and the second for 1.
+        (0.5, 1e-60, FaultKind::Invalid, "probability", probability),
         (
             1e-300,
+            1.0 - f64::EPSILON,
             FaultKind::Invalid,
-            "no sketch has this error and probability",
-        ),
-        (
-            1e-14,
-            FaultKind::Impossible,
-            "it takes more than 256 TiB, which no server can hold",
+            "probability",
+            probability,
         ),
     ] {
+        let [error, probability] =
+            [error, of].map(|number| Fraction::new(number).expect("a fraction"));
         let request = CountMin {
-            error: Fraction::new(error).expect("a fraction"),
-            probability: Fraction::HALF,
+            error,
+            probability,
             cell_size: CellSize::Four,
         };
-        assert_refused(&request, kind, "error", text);
+        assert_refused(&request, kind, field, text);
     }
 }
