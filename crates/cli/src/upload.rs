@@ -105,11 +105,11 @@ impl<'s> Upload<'s> {
             found.map_err(or_gone)?;
         }
         let how = if replace {
-            Finish::Replace
+            Finish::Replace(expiry)
         } else {
-            Finish::Keep
+            Finish::Keep(expiry)
         };
-        let finish = command(self.commands.finish(how, expiry));
+        let finish = command(self.commands.finish(how));
         let there = self.server.query::<String>(self.commands.key(), &finish);
         let there = there.map_err(or_gone)?;
         Ok(there == "none")

@@ -168,10 +168,7 @@ impl Replacing<'_> {
     fn put(&self, server: &Server, Ready { key, upload }: Ready<'_>) -> Result<Option<Row>> {
         // Another client may have replaced it.
         let replaced = self.check(server, key)?;
-        let expires = self
-            .options
-            .ttl
-            .map_or(NewExpiry::Unchanged, NewExpiry::After);
+        let expires = NewExpiry::of_ttl(self.options.ttl);
         let finished = upload.finish(expires, self.options.replaces());
         if finished.map_err(|fault| server.failure_of("build", key.as_bytes(), &fault))? {
             return Ok(replaced);

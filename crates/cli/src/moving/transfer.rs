@@ -168,7 +168,7 @@ impl Transfer<'_> {
         if upload.type_name().map_err(SideFault::Target)? != *kind {
             return Err(Stop::Changed);
         }
-        let expiry = (self.expires_ms()?).map_or(NewExpiry::Unchanged, NewExpiry::At);
+        let expiry = (self.expires_ms()?).map_or(NewExpiry::Never, NewExpiry::At);
         match upload.finish(expiry, self.replace) {
             Ok(true) => Ok(Attempt::Restored(bytes)),
             Ok(false) => Err(Stop::Taken),

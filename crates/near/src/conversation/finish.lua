@@ -2,7 +2,7 @@
 -- mark, by which a repetition of this call is known: its reply was lost. Returns "none", or the type of the value that is
 -- in the way.
 -- KEYS: the temporary key, the key. ARGV: the time to live of the mark; the command that merges, or ''; the command that
--- sets the time to live, or ''; its argument, or ''; the types that may be replaced.
+-- sets the time to live, or '', and PEXPIRE for a merge; its argument, or ''; the types that may be replaced.
 local unfinished, key = KEYS[1], KEYS[2]
 local lease, merge, expire, time = unpack(ARGV, 1, 4)
 local kind = redis.call('TYPE', unfinished)['ok']
@@ -14,15 +14,13 @@ end
 kind = redis.call('TYPE', key)['ok']
 if kind ~= 'none' and merge ~= '' then
     -- The time to live stays, unless there is a new one. One of 0 has less than a millisecond left.
-    if expire == '' then
+    if time == '' then
         time = redis.call('PTTL', key)
-        if time >= 0 then
-            expire, time = 'PEXPIRE', math.max(time, 1)
-        end
+        time = time >= 0 and math.max(time, 1)
     end
     -- First on the temporary key: a merge that was not permitted to end so would stay, and be repeated.
-    if expire ~= '' then
-        redis.call(expire, unfinished, expire == 'PEXPIRE' and lease or time)
+    if time then
+        redis.call('PEXPIRE', unfinished, lease)
     end
     if merge == 'CMS.MERGE' then
         redis.call(merge, key, 2, key, unfinished)
@@ -31,8 +29,8 @@ if kind ~= 'none' and merge ~= '' then
     else
         redis.call(merge, key, unfinished)
     end
-    if expire ~= '' then
-        redis.call(expire, key, time)
+    if time then
+        redis.call('PEXPIRE', key, time)
     end
 else
     local is_kept = kind ~= 'none'

@@ -41,7 +41,7 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Store<E> {
     upload: Upload,
-    options: Options,
+    existing: Existing,
     finish: Finish,
     sketch: Sketch,
     phase: Phase<E>,
@@ -71,23 +71,24 @@ impl<E> Store<E> {
     /// # Errors
     /// Objects of its family can't be merged, or there is no memory for its bytes.
     pub fn new(upload: Upload, sketch: Sketch, options: Options) -> Result<Self, Failure<E>> {
-        let finish = match (options.existing, &sketch) {
-            (Existing::Keep, _) => Finish::Keep,
-            (Existing::Replace, _) => Finish::Replace,
-            (Existing::Merge, Sketch::Bloom(_)) => Finish::Merge("BF.MERGE"),
-            (Existing::Merge, Sketch::CountMin(_)) => Finish::Merge("CMS.MERGE"),
-            (Existing::Merge, Sketch::TDigest(_)) => Finish::Merge("TDIGEST.MERGE"),
+        let Options { existing, ttl_ms } = options;
+        let finish = match (existing, &sketch) {
+            (Existing::Keep, _) => Finish::Keep(NewExpiry::of_ttl(ttl_ms)),
+            (Existing::Replace, _) => Finish::Replace(NewExpiry::of_ttl(ttl_ms)),
+            (Existing::Merge, Sketch::Bloom(_)) => Finish::Merge("BF.MERGE", ttl_ms),
+            (Existing::Merge, Sketch::CountMin(_)) => Finish::Merge("CMS.MERGE", ttl_ms),
+            (Existing::Merge, Sketch::TDigest(_)) => Finish::Merge("TDIGEST.MERGE", ttl_ms),
             (Existing::Merge, _) => return Err(Failure::NotMergeable),
         };
         let mut store = Self {
             upload,
-            options,
+            existing,
             finish,
             sketch,
             phase: Phase::Look,
             is_renewing: false,
         };
-        if options.existing == Existing::Merge {
+        if existing == Existing::Merge {
             store.begin().map_err(Failure::Undecodable)?;
         }
         Ok(store)
@@ -129,11 +130,7 @@ impl<E> Store<E> {
                 }
                 self.upload.load(load, *cursor, chunk)
             }
-            Phase::Finish => {
-                let ttl = self.options.ttl_ms;
-                let expiry = ttl.map_or(NewExpiry::Unchanged, NewExpiry::After);
-                self.upload.finish(self.finish, expiry)
-            }
+            Phase::Finish => self.upload.finish(self.finish),
             Phase::Unlink(_) => self.upload.unlink(),
         }
     }
@@ -188,7 +185,7 @@ impl<E> Store<E> {
     /// Requires that a key with a value of this type may be written.
     fn require_free(&self, kind: &[u8]) -> Result<(), Failure<E>> {
         let kind = String::from_utf8_lossy(kind);
-        match self.options.existing {
+        match self.existing {
             _ if kind == "none" => Ok(()),
             Existing::Keep => Err(Failure::Exists),
             _ if types().any(|of| of == kind) => Ok(()),

@@ -32,23 +32,30 @@ pub const GONE: &str = "the temporary key is gone: it expired, or was deleted or
 /// When a key expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewExpiry {
-    /// Never, or if it is merged, when it would have.
-    Unchanged,
+    /// Never.
+    Never,
     /// At this time, in milliseconds since the epoch.
     At(u64),
     /// After this number of milliseconds.
     After(u64),
 }
 
+impl NewExpiry {
+    /// Returns the expiry of a time to live in milliseconds.
+    pub fn of_ttl(ttl_ms: Option<u64>) -> Self {
+        ttl_ms.map_or(Self::Never, Self::After)
+    }
+}
+
 /// What an upload does in the end.
 #[derive(Clone, Copy, Debug)]
 pub enum Finish {
     /// The value gets its name, unless the key exists.
-    Keep,
+    Keep(NewExpiry),
     /// The value gets its name, and replaces any sketch.
-    Replace,
-    /// This command merges the value into the one that is there.
-    Merge(&'static str),
+    Replace(NewExpiry),
+    /// This command merges the value into the one that is there. That keeps its time to live, or gets this one in milliseconds.
+    Merge(&'static str, Option<u64>),
 }
 
 /// A value under a temporary key.
@@ -127,19 +134,19 @@ impl Upload {
     }
 
     /// Gives the value its name. The reply is "none", or the type of the value that is in the way.
-    pub fn finish(&self, how: Finish, expiry: NewExpiry) -> Words<'_> {
+    pub fn finish(&self, how: Finish) -> Words<'_> {
         let mut finish = words([b"EVAL", FINISH.as_bytes(), b"2", &self.temporary, &self.key]);
-        let merge = match how {
-            Finish::Merge(command) => command,
-            Finish::Keep | Finish::Replace => "",
+        let (merge, expiry) = match how {
+            Finish::Keep(expiry) | Finish::Replace(expiry) => ("", expiry),
+            Finish::Merge(command, ttl_ms) => (command, NewExpiry::of_ttl(ttl_ms)),
         };
         finish.extend([lease(), merge.as_bytes().into()]);
         finish.extend(match expiry {
-            NewExpiry::Unchanged => [b""[..].into(), b""[..].into()],
+            NewExpiry::Never => [b""[..].into(), b""[..].into()],
             NewExpiry::At(ms) => [b"PEXPIREAT"[..].into(), number(ms)],
             NewExpiry::After(ms) => [b"PEXPIRE"[..].into(), number(ms)],
         });
-        if matches!(how, Finish::Replace) {
+        if matches!(how, Finish::Replace(_)) {
             finish.extend(types().map(|name| name.as_bytes().into()));
         }
         finish
@@ -249,18 +256,14 @@ mod tests {
     fn the_last_step_says_what_may_be_replaced_and_when_it_expires() {
         let upload = Upload::new(b"", b"{k}", 42);
         let all = "bloomfltr MBbloom-- bloomfltx MBbloomCF CMSk-TYPE TopK-TYPE TDIS-TYPE";
-        for (how, expiry, words, types) in [
-            (Finish::Keep, NewExpiry::Unchanged, "'' '' ''", ""),
-            (Finish::Keep, NewExpiry::At(5), "'' PEXPIREAT 5", ""),
-            (Finish::Replace, NewExpiry::After(5), "'' PEXPIRE 5", all),
-            (
-                Finish::Merge("CMS.MERGE"),
-                NewExpiry::Unchanged,
-                "CMS.MERGE '' ''",
-                "",
-            ),
+        for (how, words, types) in [
+            (Finish::Keep(NewExpiry::Never), "'' '' ''", ""),
+            (Finish::Keep(NewExpiry::At(5)), "'' PEXPIREAT 5", ""),
+            (Finish::Replace(NewExpiry::After(5)), "'' PEXPIRE 5", all),
+            (Finish::Merge("CMS.MERGE", None), "CMS.MERGE '' ''", ""),
+            (Finish::Merge("BF.MERGE", Some(5)), "BF.MERGE PEXPIRE 5", ""),
         ] {
-            let found = shown(&upload.finish(how, expiry));
+            let found = shown(&upload.finish(how));
             let keys = "{k}:valkeybloom-unfinished-000000000000002a {k}";
             let expected = format!("EVAL finish.lua 2 {keys} 300000 {words} {types}");
             assert_eq!(found, expected.trim_end());
