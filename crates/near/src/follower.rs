@@ -8,7 +8,7 @@ use valkeybloom_sketches::bloom::{Limits, Object};
 
 use crate::copy::LocalCopy;
 use crate::error_kind::ErrorKind;
-use crate::loading::{Loaded, Loading, Mark, REPLACED};
+use crate::loading::{Loaded, Loading, Mark, Misfit, REPLACED};
 use crate::{Options, POLL_ITEMS, Reply, Request, State, Stats, Step};
 
 /// The longest time until the filter is fetched again, unless polls are rarer.
@@ -226,6 +226,10 @@ impl Follower {
                         self.phase = Phase::Fetch(loading);
                         Ok(())
                     }
+                    Err(misfit @ Misfit::NotPlain) => {
+                        self.refuse(&misfit.to_string(), LONGEST_PAUSE, at);
+                        Ok(())
+                    }
                     Err(misfit) => Err(misfit.to_string()),
                 }
             }
@@ -266,10 +270,6 @@ impl Follower {
         begun: Duration,
         at: Arrival,
     ) -> Result<(), String> {
-        if !object.is_plain() {
-            self.refuse(&Error::NO_FEED.to_string(), LONGEST_DELAY, at);
-            return Ok(());
-        }
         self.stats.fetches += 1;
         let items = object.items(|| 0);
         match &mut self.answers {

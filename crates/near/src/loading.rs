@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::chunks::{self, LoadError, Partial, Value};
 use valkeybloom_sketches::bloom::{Limits, Object, Stage};
@@ -22,6 +23,8 @@ pub const REPLACED: &str = "the filter was replaced while it was fetched";
 pub enum Misfit {
     NoMemory,
     Replaced,
+    /// The filter is one whose items leave, so its chunks may not belong together.
+    NotPlain,
     Invalid(DecodeError),
 }
 
@@ -30,6 +33,7 @@ impl fmt::Display for Misfit {
         match self {
             Self::NoMemory => f.write_str("out of memory"),
             Self::Replaced => f.write_str(REPLACED),
+            Self::NotPlain => Error::NO_FEED.fmt(f),
             Self::Invalid(error) => error.fmt(f),
         }
     }
@@ -113,7 +117,11 @@ impl Loading {
             return Err(Misfit::Replaced);
         }
         let (header, value) = match self.phase {
-            Phase::Header => (chunk.into(), chunks::begin(chunk, Limits::NONE)?),
+            Phase::Header => {
+                let value = chunks::begin(chunk, Limits::NONE)?;
+                Stage::of_header(chunk).ok_or(Misfit::NotPlain)?;
+                (chunk.into(), value)
+            }
             Phase::Chunks {
                 header,
                 mut partial,
@@ -147,7 +155,7 @@ fn precedes(header: &[u8], later: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use valkeybloom_sketches::Seed;
-    use valkeybloom_testing::support::{add, object, params};
+    use valkeybloom_testing::support::{add, header_of, object, object_of, params, windowed};
 
     use super::*;
 
@@ -205,12 +213,18 @@ mod tests {
             let Ok(Loaded::More(loading)) = load_all(None, &begun) else {
                 panic!("no header came again");
             };
-            let header = chunks::header(&now).expect("memory");
-            match loading.load(1, ID, &header) {
+            match loading.load(1, ID, &header_of(&now)) {
                 Ok(Loaded::Complete(object, None)) => assert!(fits && is(&object, &begun)),
                 loaded => assert!(!fits && matches!(loaded, Err(Misfit::Replaced))),
             }
         }
+    }
+
+    #[test]
+    fn only_a_plain_filter_is_loaded() {
+        let window = object_of(&windowed(params(100, 0.01, 2), 1000, 3), Seed::FIXED);
+        let loaded = load_all(None, &window);
+        assert!(matches!(loaded, Err(Misfit::NotPlain)));
     }
 
     #[test]

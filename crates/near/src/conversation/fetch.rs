@@ -21,7 +21,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use std::time::Duration;
 
 use valkeybloom_protocol::error::lacks_ids;
-use valkeybloom_sketches::bloom::{Dialect, Stage};
+use valkeybloom_sketches::bloom::Dialect;
 use valkeybloom_sketches::{DecodeError, Seed, Sketch};
 
 use super::said::{End, Failure, Reply, Words, number, types, words};
@@ -184,14 +184,12 @@ impl<E> Fetch<E> {
         let Some(cursor) = cursor.and_then(|cursor| cursor.parse().ok()) else {
             return Break(Err(Failure::Unexpected));
         };
-        // The filter was replaced by one that does not only grow.
-        if loading.next == 0 && Stage::of_header(chunk).is_none() {
-            return Continue(Phase::Dump);
-        }
         match loading.load(cursor, id, chunk) {
             Ok(Loaded::Complete(object, _)) => Break(Ok(Some(Sketch::Bloom(object)))),
             Ok(Loaded::More(loading)) => Continue(Phase::Chunks(loading)),
             Err(Misfit::NoMemory) => Break(Err(Failure::Undecodable(DecodeError::NoMemory))),
+            // The filter was replaced by one that does not only grow.
+            Err(Misfit::NotPlain) => Continue(Phase::Dump),
             Err(Misfit::Replaced | Misfit::Invalid(_)) => Continue(self.restart()),
         }
     }

@@ -312,6 +312,26 @@ fn a_refused_follower_asks_no_more_often_than_it_would_poll() {
     assert_eq!(follower.next(now), Step::Wait(now + every));
 }
 
+/// A server without feeds does not refuse it, so its header shows that it has a window.
+#[test]
+fn a_filter_with_a_window_is_refused_without_feeds() {
+    let (mut follower, mut last, now) = follower(Beginning, true);
+    let mut server = Server::with(Make::growing(Maker::Windowed, 1000, 3).object());
+    server.has_feeds = false;
+    for _ in 0..2 {
+        assert_eq!(follower.state(now), Syncing);
+        follower.take(server.reply(&last).as_reply(), now, 1.0);
+        if follower.state(now) == Syncing {
+            last = sent(&mut follower, now);
+        }
+    }
+    assert_eq!(last, FIRST_CHUNK);
+    assert_eq!(follower.state(now), Refused);
+    assert_eq!(follower.stats().last_error.as_deref(), Some(NO_FEED));
+    let cause = (Beginning, NO_FEED, true);
+    is_followed_by(follower, &last, now, Begins(PAUSE), &cause);
+}
+
 /// The header has counted two items that are still to come, and the sum exceeds all numbers.
 #[test]
 fn a_filter_without_end() {
