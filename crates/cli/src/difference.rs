@@ -175,12 +175,8 @@ impl Snapshot for Payload {
 struct Header(Vec<u8>);
 
 impl Snapshot for Header {
-    /// Looks into headers of plain filters. Others precede only equal ones.
     fn precedes(&self, other: &Self) -> bool {
-        match (Stage::of_header(&self.0), Stage::of_header(&other.0)) {
-            (Some(one), Some(other)) => one.precedes(&other),
-            _ => self == other,
-        }
+        Stage::header_precedes(&self.0, &other.0)
     }
 }
 

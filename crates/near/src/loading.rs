@@ -130,7 +130,7 @@ impl Loading {
                 let value = object.map_or(Value::Partial(partial), Value::Complete);
                 (header, value)
             }
-            Phase::Check { header, object } if precedes(&header, chunk) => {
+            Phase::Check { header, object } if Stage::header_precedes(&header, chunk) => {
                 return Ok(Loaded::Complete(object, self.mark));
             }
             Phase::Check { .. } => return Err(Misfit::Replaced),
@@ -144,12 +144,6 @@ impl Loading {
         };
         Ok(Loaded::More(self))
     }
-}
-
-/// Returns whether additions alone lead from one header to a later one.
-fn precedes(header: &[u8], later: &[u8]) -> bool {
-    let stages = Stage::of_header(header).zip(Stage::of_header(later));
-    stages.is_some_and(|(stage, later)| stage.precedes(&later))
 }
 
 #[cfg(test)]

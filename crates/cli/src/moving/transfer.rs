@@ -162,7 +162,7 @@ impl Transfer<'_> {
             cursor = chunk.next;
         }
         // Filters of RedisBloom have no ids, so the header shows a replacement as far as it can be seen.
-        if !may_become(&header.bytes, &self.chunk(0, id)?.bytes) {
+        if !Stage::header_precedes(&header.bytes, &self.chunk(0, id)?.bytes) {
             return Err(Stop::Changed);
         }
         if upload.type_name().map_err(SideFault::Target)? != *kind {
@@ -197,12 +197,6 @@ impl Transfer<'_> {
             Err(Stop::Changed)
         }
     }
-}
-
-/// Returns whether a filter with a header may have another one later. Only headers of plain filters tell.
-fn may_become(header: &[u8], later: &[u8]) -> bool {
-    let later = || Stage::of_header(later);
-    Stage::of_header(header).is_none_or(|stage| later().is_some_and(|later| stage.precedes(&later)))
 }
 
 /// Tries another way if no call of the failed command can succeed, or its reply is too large.
@@ -270,11 +264,6 @@ fn all_closed(closed: Vec<(Way, Stop)>) -> Stop {
 
 #[cfg(test)]
 mod tests {
-    use valkeybloom_sketches::bloom::{
-        Growth, Kind, Limits, Object, Params, Shape, Tightening, Time, chunks,
-    };
-    use valkeybloom_sketches::{Fraction, Seed};
-
     use super::*;
 
     fn refused(text: &str) -> Fault {
@@ -317,34 +306,6 @@ mod tests {
         ] {
             assert_eq!(ways(kind, bytes, target), expected, "{kind} {bytes}");
         }
-    }
-
-    #[test]
-    fn a_header_shows_that_another_filter_took_the_place() {
-        let header = |capacity, items: usize| {
-            let params = Params {
-                capacity,
-                error_rate: Fraction::new(0.01).expect("a rate"),
-                tightening: Tightening::HALF,
-                growth: Growth::from_expansion(2),
-            };
-            let kind = Kind::Plain;
-            let made = Object::new(&Shape { params, kind }, Seed::FIXED, Limits::NONE);
-            let mut filter = made.expect("a filter");
-            for item in 0..items {
-                let added = filter.add(&item.to_le_bytes(), Time::at(0), || Limits::NONE);
-                added.expect("it grows");
-            }
-            chunks::header(&filter).expect("there is memory")
-        };
-        let first = header(100, 50);
-        assert!(may_become(&first, &first));
-        // It has gained items, and a second filter.
-        assert!(may_become(&first, &header(100, 150)));
-        for other in [header(100, 49), header(50, 50), header(200, 200)] {
-            assert!(!may_become(&first, &other));
-        }
-        assert!(may_become(b"of a table", b"of another"));
     }
 
     #[test]

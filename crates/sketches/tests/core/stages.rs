@@ -1,55 +1,96 @@
 //! Stages: which objects can become which by additions, according to their headers.
 
-use valkeybloom_sketches::bloom::{Dialect, Object, Stage, chunks};
+use valkeybloom_sketches::bloom::{Dialect, Limits, New, Object, Shape, Stage, chunks};
 
-use crate::support::{Rng, add_new, bitmaps, grow, header_of, object, params};
+use crate::support::{
+    Rng, add_at, bitmaps, counting, grow, header_of, object, of_valkey_bloom, params, scaled_to,
+    tightened, windowed,
+};
 
-fn stage(object: &Object) -> Stage {
-    Stage::of_header(&header_of(object)).expect("a plain object")
+/// Returns empty objects of one seed, of each kind with the same parameters: first the stacks, then the tables.
+fn kinds(rng: &mut Rng) -> ([Object; 3], [Object; 3]) {
+    let (params, seed) = (params(10, 0.01, 2), rng.seed());
+    let make = |new: New| Object::make(&new, seed, Limits::NONE).expect("an object");
+    let shaped = |shape: Shape| make(New::Own(shape));
+    let stacks = [
+        shaped(Shape::plain(params)),
+        shaped(Shape::plain(tightened(of_valkey_bloom(0.5), params))),
+        make(New::RedisBloom { params, factor: 2 }),
+    ];
+    let window = windowed(params, 1000, 3);
+    let tables = [window, counting(params), scaled_to(params)].map(shaped);
+    (stacks, tables)
 }
 
-/// Each stage precedes itself and all later ones, and never an earlier one.
+/// Adds items to an object in each of several periods, in which some of a window expire. Returns the header before and after each.
+fn headers_of(mut object: Object, rng: &mut Rng) -> Vec<Vec<u8>> {
+    let mut headers = vec![header_of(&object)];
+    let mut most = 0;
+    for period in 1..8 {
+        for _ in 0..40 {
+            add_at(&mut object, &rng.bytes(16), 1000 * period).expect("it grows");
+        }
+        headers.push(header_of(&object));
+        most = most.max(object.totals().0);
+    }
+    assert!(most > 1, "it has not grown");
+    headers
+}
+
+/// Each header of a stack precedes itself and all later ones, and never an earlier one.
 #[test]
-fn additions_lead_from_stage_to_stage() {
+fn additions_lead_from_header_to_header() {
     let mut rng = Rng::new(1);
-    let mut object = object(&params(10, 0.01, 2), rng.seed());
-    let mut stages = vec![stage(&object)];
-    for filters in 1..5 {
-        add_new(&mut object, &rng.bytes(16));
-        stages.push(stage(&object));
-        grow(&mut object, &mut rng, |object| object.totals().0 > filters);
-        stages.push(stage(&object));
+    for stack in kinds(&mut rng).0 {
+        let headers = headers_of(stack, &mut rng);
+        for (at, one) in headers.iter().enumerate() {
+            for (place, other) in headers.iter().enumerate() {
+                assert_eq!(Stage::header_precedes(one, other), at <= place);
+            }
+        }
     }
-    for (at, one) in stages.iter().enumerate() {
-        let precedes = stages.iter().map(|other| one.precedes(other));
-        assert!(
-            precedes.eq((0..stages.len()).map(|place| at <= place)),
-            "{at}"
-        );
-    }
-    let cells = bitmaps(&object).len() as u64;
-    assert_eq!(stages.last().expect("some").cell_bytes(), cells);
 }
 
-/// Objects whose items go different ways meet no more; those of other parameters never do.
+/// The header of an object of tables stays as it is, whatever the object gains and loses.
+#[test]
+fn headers_of_tables_precede_themselves() {
+    let mut rng = Rng::new(4);
+    for tables in kinds(&mut rng).1 {
+        let headers = headers_of(tables, &mut rng);
+        let mut pairs = headers.windows(2);
+        assert!(pairs.all(|pair| Stage::header_precedes(&pair[0], &pair[1])));
+    }
+}
+
+/// Objects of other parameters or another kind never meet.
 #[test]
 fn no_addition_leads_to_another_object() {
     let mut rng = Rng::new(2);
     let seed = rng.seed();
-    let first = object(&params(10, 0.01, 2), seed);
-    for other in [
+    let others = [
         object(&params(10, 0.01, 2), rng.seed()),
         object(&params(11, 0.01, 2), seed),
         object(&params(10, 0.02, 2), seed),
         object(&params(10, 0.01, 3), seed),
-    ] {
-        let [one, other] = [&first, &other].map(stage);
-        assert!(!one.precedes(&other) && !other.precedes(&one));
+    ];
+    let (stacks, tables) = kinds(&mut rng);
+    let all: Vec<Vec<u8>> = (others.iter().chain(&stacks).chain(&tables))
+        .map(header_of)
+        .collect();
+    for (at, one) in all.iter().enumerate() {
+        for (place, other) in all.iter().enumerate() {
+            assert_eq!(Stage::header_precedes(one, other), at == place);
+        }
     }
-    let mut more = first.try_clone().expect("memory");
-    grow(&mut more, &mut rng, |object| object.totals().0 == 2);
-    assert!(stage(&first).precedes(&stage(&more)));
-    assert!(!stage(&more).precedes(&stage(&first)));
+}
+
+#[test]
+fn a_stage_has_the_length_of_the_cells() {
+    let mut rng = Rng::new(5);
+    let mut object = object(&params(10, 0.01, 2), rng.seed());
+    grow(&mut object, &mut rng, |object| object.totals().0 == 4);
+    let stage = Stage::of_header(&header_of(&object)).expect("a stack");
+    assert_eq!(stage.cell_bytes(), bitmaps(&object).len() as u64);
 }
 
 /// Cut headers, and headers with bytes after them, are invalid.

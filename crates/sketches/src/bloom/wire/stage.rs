@@ -1,7 +1,8 @@
-//! Stages of growth of plain objects, read from the headers of their chunks.
+//! Stages of growth, read from the headers of chunks.
 //!
 //! Additions to a plain object only set bits, increase item counts, and stack filters on existing ones. So two headers
-//! show whether additions alone can lead from one object to the other.
+//! show whether additions alone can lead from one object to the other. The header of an object of tables has its parameters
+//! alone, which nothing changes.
 
 use crate::bloom::filter::Geometry;
 use crate::bloom::law::{Link, Params};
@@ -64,8 +65,16 @@ impl Stage {
         })
     }
 
-    /// Returns whether additions can lead from this stage to `later`, or both are equal.
-    pub fn precedes(&self, later: &Self) -> bool {
+    /// Returns whether additions can lead from an object with one header to an object with `later`, or both are equal. A
+    /// header of an object that is not a stack precedes only itself.
+    pub fn header_precedes(header: &[u8], later: &[u8]) -> bool {
+        match [header, later].map(Self::of_header) {
+            [Some(stage), Some(later)] => stage.precedes(&later),
+            _ => header == later,
+        }
+    }
+
+    fn precedes(&self, later: &Self) -> bool {
         let mut pairs = self.filters.iter().zip(&later.filters);
         self.parameters == later.parameters
             && self.filters.len() <= later.filters.len()
