@@ -161,6 +161,19 @@ pub enum State {
     Refused,
 }
 
+impl State {
+    /// Returns the name that the packages for Python and JavaScript give to it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Syncing => "syncing",
+            Self::Following => "following",
+            Self::Missing => "missing",
+            Self::Stale => "stale",
+            Self::Refused => "refused",
+        }
+    }
+}
+
 /// What a follower has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {

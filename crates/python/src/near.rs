@@ -340,13 +340,7 @@ impl Follower {
             return Ok("closed");
         }
         let state = look(py, self.follower(), |follower| Ok(follower.state(now())))?;
-        Ok(match state {
-            State::Syncing => "syncing",
-            State::Following => "following",
-            State::Missing => "missing",
-            State::Stale => "stale",
-            State::Refused => "refused",
-        })
+        Ok(state.name())
     }
 
     /// What has been done so far, as a `NearStats`.
