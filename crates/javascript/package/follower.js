@@ -4,18 +4,13 @@ import { unexpected } from './clients.js';
 import { withItem } from './items.js';
 import { Bloom, objectAt } from './sketches.js';
 import {
-  call, encoder, f64, nowMicros, numbers, release, result, run, takeBuffer, takeItems, textOf, u32, wasm, withBytes,
-  withNumbers, withPlace,
+  call, copied, encoder, f64, nowMicros, numbers, release, result, run, takeBuffer, takeItems, textOf, u32, wasm,
+  withBytes, withNumbers, withPlace,
 } from './wasm.js';
 
-/** The states, as `valkeybloom_near_describe` numbers them. */
-const STATES = ['syncing', 'following', 'missing', 'stale', 'refused'];
+/** The numbers of a description, in the order of near.rs. A test there reads this list. */
+const NUMBERS = ['age', 'polls', 'items', 'bytes', 'fetches', 'resyncs', 'errors'];
 
-/** The numbers of a description, in the order of `valkeybloom_near_describe`. */
-const NUMBERS = ['state', 'age', 'polls', 'items', 'bytes', 'fetches', 'resyncs', 'errors'];
-
-/** What becomes of a command, as `valkeybloom_near_take` numbers it. */
-const [NEWS, CHUNK, REFUSAL, LOSS] = Array(4).keys();
 const NOTHING = new Uint8Array();
 
 /** The longest time of a timer, in milliseconds. */
@@ -30,9 +25,9 @@ function countOf(reply) {
   return number < 2n ** 64n ? number : undefined;
 }
 
-/** Return a reply as `valkeybloom_near_take` takes it. */
-const newsOf = ([cursor, items, hashes]) => ({ kind: NEWS, count: items, text: cursor, bytes: hashes });
-const chunkOf = ([cursor, chunk, id]) => ({ kind: CHUNK, count: cursor, text: id ?? NOTHING, bytes: chunk ?? NOTHING });
+/** Return the function that takes a reply, a number for it, and two arrays of bytes. */
+const newsOf = ([cursor, items, hashes]) => ['near_take_news', items, cursor, hashes];
+const chunkOf = ([cursor, chunk, id]) => ['near_take_chunk', cursor, id ?? NOTHING, chunk ?? NOTHING];
 
 /** Returns what an error says. Anything can be thrown, also what can't be turned into text. */
 function shown(error) {
@@ -71,10 +66,11 @@ export class Follower {
   /** Takes a reply. */
   take(command, reply) {
     const partsOf = command === 'BF.READ' ? newsOf : chunkOf;
-    const { kind, count, text, bytes } = partsOf(Array.isArray(reply) ? reply : []);
+    const [name, count, text, bytes] = partsOf(Array.isArray(reply) ? reply : []);
     const number = countOf(count);
     if (number !== undefined && text instanceof Uint8Array && bytes instanceof Uint8Array) {
-      this.#learn(kind, number, text, bytes);
+      this.#learn((...when) => withBytes(text, (...texts) =>
+        withBytes(bytes, (...all) => call(name, this.#pointer, number, ...texts, ...all, ...when))));
     } else {
       this.fail(command, unexpected(command));
     }
@@ -88,16 +84,15 @@ export class Follower {
     if (command === 'BF.READ' && refusal?.includes('unknown command')) {
       text += '; pass refresh to follow a server without BF.READ';
     }
-    this.#learn(refusal === undefined ? LOSS : REFUSAL, 0n, encoder.encode(text), NOTHING);
+    const isRefusal = refusal !== undefined;
+    this.#learn((...when) => withBytes(encoder.encode(text), (...texts) =>
+      call('near_take_failure', this.#pointer, isRefusal, ...texts, ...when)));
   }
 
-  /** Passes what became of a command to the WebAssembly. */
-  #learn(kind, number, text, bytes) {
+  /** Passes what became of a command to the WebAssembly, by a function of the time and of a random number. */
+  #learn(pass) {
     if (this.#pointer === 0) return;
-    const [time, random] = [nowMicros(), Math.random()];
-    withBytes(text, (...texts) =>
-      withBytes(bytes, (...all) => call('near_take', this.#pointer, kind, number, ...texts, ...all, time, random)),
-    );
+    pass(nowMicros(), Math.random());
     this.#wake();
   }
 
@@ -137,11 +132,12 @@ export class Follower {
     if (this.#pointer === 0) return { state: 'closed', age: NaN };
     const time = nowMicros();
     return withPlace((place) => {
-      const errorAt = place + 8 * NUMBERS.length;
-      call('near_describe', this.#pointer, time, place, errorAt);
-      const { state, ...others } = Object.fromEntries(NUMBERS.map((name, index) => [name, f64(place + 8 * index)]));
+      const [errorAt, numbersAt] = [place + 8, place + 24];
+      call('near_describe', this.#pointer, time, place, errorAt, numbersAt);
+      const state = textOf(copied(u32(place), u32(place + 4)));
+      const counts = Object.fromEntries(NUMBERS.map((name, index) => [name, f64(numbersAt + 8 * index)]));
       const error = takeBuffer(errorAt);
-      return { state: STATES[state], ...others, lastError: error && textOf(error) };
+      return { state, ...counts, lastError: error && textOf(error) };
     });
   }
 

@@ -4,7 +4,7 @@
 use valkeybloom_bindings::{Error, random_seed};
 use valkeybloom_near::conversation::{Existing, Failure, Options, Reply};
 
-use super::near::time;
+use super::time::time;
 use valkeybloom_ffi::border::{
     Batch, Buffer, Items, Status, borrow, borrow_mut, call, items, put, slice,
 };

@@ -4,7 +4,9 @@
 #![allow(unsafe_code, reason = "JavaScript calls it, and writes to its memory")]
 
 mod allocator;
+mod commands;
 mod conversation;
 mod memory;
 mod near;
 mod once;
+mod time;

@@ -1,37 +1,32 @@
-//! A copy that follows a server's filter. JavaScript sends its commands, and passes the times: microseconds since a
-//! moment of its choice.
+//! A copy that follows a server's filter. JavaScript sends its commands, and passes what became of them.
+//!
+//! `now_us` is the [time](super::time) of the call. `random` is a random number from 0 to 1, which spreads the commands of many
+//! followers.
 
 use std::time::Duration;
 
 use valkeybloom_bindings::{Bloom, Error, copied};
-use valkeybloom_near::{Follower, OPEN, Options, Reply, State, Step, slot};
-use valkeybloom_protocol::batch::{COMMAND_BYTES, COMMAND_ITEMS};
+use valkeybloom_near::{Follower, OPEN, Options, Reply, Step};
 
+use super::time::{micros, time};
 use valkeybloom_ffi::border::{
     Buffer, Items, Status, borrow, borrow_mut, call, put, put_made, slice,
 };
 use valkeybloom_ffi::object::{Object, free, give, give_new};
 
-/// What became of a command: the numbers of [`valkeybloom_near_take`]. Any other one is that of no reply.
-const NEWS: u32 = 0;
-const CHUNK: u32 = 1;
-const REFUSED: u32 = 2;
-
-/// Returns the time of a number of microseconds, without the fraction of one; 0 for a negative number and NaN.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a cast from a double saturates"
-)]
-pub const fn time(us: f64) -> Duration {
-    Duration::from_micros(us as u64)
+/// A text of the program, which nobody frees.
+#[repr(C)]
+pub struct Text {
+    start: *const u8,
+    length: usize,
 }
 
-/// Makes a follower with these times in microseconds: between polls, the greatest age, between fetches, which is 0 without
-/// them, and the lag of a replica.
+/// Makes a follower. `times` are in microseconds: that between polls; the greatest age of a copy that answers; that between
+/// fetches from a server without BF.READ, or 0 to refuse such a server; and how far the replica that is read from may be behind.
+/// With `confirm`, the copy only claims items, and the server alone denies them.
 ///
 /// # Safety
-/// The places are valid.
+/// `times` is valid, and `follower` may be written to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn valkeybloom_near_new(
     times: *const [f64; 4],
@@ -63,33 +58,6 @@ pub unsafe extern "C" fn valkeybloom_near_new(
 pub unsafe extern "C" fn valkeybloom_near_free(follower: *mut Follower) {
     // SAFETY: the caller keeps the contract above.
     unsafe { free(follower) }
-}
-
-/// Returns the most items in one command.
-#[unsafe(no_mangle)]
-pub const extern "C" fn valkeybloom_command_items() -> usize {
-    COMMAND_ITEMS
-}
-
-/// Returns the most bytes of items in one command.
-#[unsafe(no_mangle)]
-pub const extern "C" fn valkeybloom_command_bytes() -> usize {
-    COMMAND_BYTES
-}
-
-/// Returns the slot of a key in a cluster.
-///
-/// # Safety
-/// The key has this length.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn valkeybloom_slot(key: *const u8, key_length: usize) -> u32 {
-    let mut found = 0;
-    // SAFETY: the caller keeps the contract above.
-    call(|| unsafe {
-        found = slot(slice(key, key_length)?).into();
-        Ok(())
-    });
-    found
 }
 
 /// Looks an item up. Returns 0, 1, or more if only the server has the answer.
@@ -147,53 +115,86 @@ pub unsafe extern "C" fn valkeybloom_near_next(
     call(|| unsafe {
         let now = time(now_us);
         match borrow_mut(follower)?.next(now) {
-            Step::Wait(until) => put(wait_us, until.saturating_sub(now).as_secs_f64() * 1e6),
+            Step::Wait(until) => put(wait_us, micros(until.saturating_sub(now))),
             Step::Send(request) => put(words, Items::of(&request.words(b""))?),
         }
     })
 }
 
-/// Takes what became of a command:
-///
-/// | `kind` | | `number` | `id_or_text` | `bytes` |
-/// |---|---|---|---|---|
-/// | 0 | a reply of BF.READ | items | cursor | hashes |
-/// | 1 | a reply of BF.SCANDUMP | cursor | id | chunk |
-/// | 2 | an error of the server | | text | |
-/// | 3 | no reply | | text | |
+/// Takes the reply of BF.READ: the next cursor, the number of items there, and the hashes of the new items.
 ///
 /// # Safety
-/// The follower is valid, and `id_or_text` and `bytes` have these lengths.
+/// The follower is valid, and `cursor` and `hashes` have these lengths.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn valkeybloom_near_take(
+pub unsafe extern "C" fn valkeybloom_near_take_news(
     follower: *mut Follower,
-    kind: u32,
-    number: u64,
-    id_or_text: *const u8,
-    id_or_text_length: usize,
-    bytes: *const u8,
-    bytes_length: usize,
+    items: u64,
+    cursor: *const u8,
+    cursor_length: usize,
+    hashes: *const u8,
+    hashes_length: usize,
     now_us: f64,
     random: f64,
 ) -> Status {
     // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
-        let id = slice(id_or_text, id_or_text_length)?;
-        let bytes = slice(bytes, bytes_length)?;
-        let text = String::from_utf8_lossy(id);
-        let reply = match kind {
-            NEWS => Reply::News {
-                cursor: id,
-                items: number,
-                hashes: bytes,
-            },
-            CHUNK => Reply::Chunk {
-                cursor: number,
-                bytes,
-                id,
-            },
-            REFUSED => Reply::Refused(&text),
-            _ => Reply::Lost(&text),
+        let reply = Reply::News {
+            cursor: slice(cursor, cursor_length)?,
+            items,
+            hashes: slice(hashes, hashes_length)?,
+        };
+        borrow_mut(follower)?.take(reply, time(now_us), random);
+        Ok(())
+    })
+}
+
+/// Takes the reply of BF.SCANDUMP: the next cursor, the filter's id, which may be empty, and the chunk.
+///
+/// # Safety
+/// The follower is valid, and `id` and `chunk` have these lengths.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_near_take_chunk(
+    follower: *mut Follower,
+    cursor: u64,
+    id: *const u8,
+    id_length: usize,
+    chunk: *const u8,
+    chunk_length: usize,
+    now_us: f64,
+    random: f64,
+) -> Status {
+    // SAFETY: the caller keeps the contract above.
+    call(|| unsafe {
+        let reply = Reply::Chunk {
+            cursor,
+            bytes: slice(chunk, chunk_length)?,
+            id: slice(id, id_length)?,
+        };
+        borrow_mut(follower)?.take(reply, time(now_us), random);
+        Ok(())
+    })
+}
+
+/// Takes the text of an error in place of a reply: the server's if `is_refusal`, else the reason why no reply came.
+///
+/// # Safety
+/// The follower is valid, and the text has this length.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn valkeybloom_near_take_failure(
+    follower: *mut Follower,
+    is_refusal: bool,
+    text: *const u8,
+    text_length: usize,
+    now_us: f64,
+    random: f64,
+) -> Status {
+    // SAFETY: the caller keeps the contract above.
+    call(|| unsafe {
+        let text = String::from_utf8_lossy(slice(text, text_length)?);
+        let reply = if is_refusal {
+            Reply::Refused(&text)
+        } else {
+            Reply::Lost(&text)
         };
         borrow_mut(follower)?.take(reply, time(now_us), random);
         Ok(())
@@ -219,47 +220,81 @@ pub unsafe extern "C" fn valkeybloom_near_copy(
     })
 }
 
-/// Describes a follower: its state, from 0 on syncing, following, missing, stale or refused; its age in microseconds, NaN
-/// without a copy; and its polls, items, bytes, fetches, resyncs and errors. `last_error` receives the text of the latest error,
-/// or a null buffer; it may be null.
+/// Describes a follower: the name of its [state](valkeybloom_near::State::name), its [`numbers`], and the text of the latest
+/// error, or a null buffer.
 ///
 /// # Safety
 /// The follower is valid, and the places may be written to.
 #[unsafe(no_mangle)]
-#[allow(clippy::cast_precision_loss, reason = "numbers of JavaScript")]
 pub unsafe extern "C" fn valkeybloom_near_describe(
     follower: *const Follower,
     now_us: f64,
-    numbers: *mut [f64; 8],
+    state: *mut Text,
     last_error: *mut Buffer,
+    numbers: *mut [f64; 7],
 ) -> Status {
     // SAFETY: the caller keeps the contract above.
     call(|| unsafe {
         let (follower, now) = (borrow(follower)?, time(now_us));
-        let (done, age) = (follower.stats(), follower.age(now));
-        let state = match follower.state(now) {
-            State::Syncing => 0.0,
-            State::Following => 1.0,
-            State::Missing => 2.0,
-            State::Stale => 3.0,
-            State::Refused => 4.0,
-        };
+        let name = follower.state(now).name();
+        let (start, length) = (name.as_ptr(), name.len());
+        put(state, Text { start, length })?;
         put(
             numbers,
-            [
-                state,
-                age.map_or(f64::NAN, |age| age.as_secs_f64() * 1e6),
-                done.polls as f64,
-                done.items as f64,
-                done.bytes as f64,
-                done.fetches as f64,
-                done.resyncs as f64,
-                done.errors as f64,
-            ],
+            self::numbers(follower, now).map(|(_, number)| number),
         )?;
         put_made(last_error, || {
-            let text = done.last_error.as_deref().map(str::as_bytes);
+            let text = follower.stats().last_error.as_deref().map(str::as_bytes);
             Buffer::optional(text.map(copied).transpose()?)
         })
     })
+}
+
+/// Returns the numbers of a description, with their names in follower.js. The age is in microseconds, and NaN without a copy.
+#[allow(clippy::cast_precision_loss, reason = "numbers of JavaScript")]
+fn numbers(follower: &Follower, now: Duration) -> [(&'static str, f64); 7] {
+    let done = follower.stats();
+    [
+        ("age", follower.age(now).map_or(f64::NAN, micros)),
+        ("polls", done.polls as f64),
+        ("items", done.items as f64),
+        ("bytes", done.bytes as f64),
+        ("fetches", done.fetches as f64),
+        ("resyncs", done.resyncs as f64),
+        ("errors", done.errors as f64),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn follower_js_names_the_numbers_in_their_order() {
+        let names = numbers(&Follower::default(), Duration::ZERO).map(|(name, _)| name);
+        let list = format!("const NUMBERS = ['{}'];", names.join("', '"));
+        assert!(include_str!("../package/follower.js").contains(&list));
+    }
+
+    #[test]
+    fn a_description_counts_what_was_done() {
+        let follower = &mut Follower::new(Options::default());
+        let numbers = |follower: &_, us| {
+            let all = self::numbers(follower, time(us));
+            all.map(|(name, number)| format!("{name} {number:.0}"))
+                .join(", ")
+        };
+        assert_eq!(
+            numbers(follower, 5.0),
+            "age NaN, polls 0, items 0, bytes 0, fetches 0, resyncs 0, errors 0"
+        );
+        follower.next(time(5.0));
+        follower.take(Reply::Refused("ERR not found"), time(7.0), 0.0);
+        follower.take(Reply::Lost("timed out"), time(8.0), 0.0);
+        // The copy is as old as the command that it is the answer to.
+        assert_eq!(
+            numbers(follower, 12.0),
+            "age 7, polls 0, items 0, bytes 0, fetches 0, resyncs 0, errors 1"
+        );
+    }
 }

@@ -28,7 +28,7 @@ WebAssembly.Instance = new Proxy(WebAssembly.Instance, {
       if (failing.withoutStack.includes(name)) throw new RangeError('Maximum call stack size exceeded');
       return instance.exports[name](...parameters);
     }]));
-    const orBroken = Object.fromEntries(['valkeybloom_near_next', 'valkeybloom_near_take'].map((name) => [name, (...parameters) =>
+    const orBroken = Object.fromEntries(['valkeybloom_near_next', 'valkeybloom_near_take_failure'].map((name) => [name, (...parameters) =>
       (failing.functions.includes(name) ? BROKEN : instance.exports[name](...parameters))]));
     return { exports: { ...instance.exports, ...orFull, ...orBroken, valkeybloom_once_end, valkeybloom_allocation_failed } };
   },

@@ -188,7 +188,7 @@ test('a copy rests after a bug, and goes on', async (context) => {
   class ReplyError extends Error {}
   let commands = 0;
   const client = { async callBuffer() { commands += 1; throw new ReplyError('ERR not found'); } };
-  for (const name of ['valkeybloom_near_next', 'valkeybloom_near_take']) {
+  for (const name of ['valkeybloom_near_next', 'valkeybloom_near_take_failure']) {
     failing.functions = [name];
     const near = new Near(client, 'seen');
     assert.equal(await near.wait(30), true);
