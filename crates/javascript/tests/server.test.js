@@ -155,6 +155,8 @@ test('a key that exists is kept, replaced or merged', async () => {
   for (const [message, [sketch, options]] of Object.entries(calls)) {
     await assert.rejects(store(client.client, 'new', sketch, options), { message });
   }
+  const unexpected = { name: 'TypeError', message: 'the client returned something other than a reply to the command' };
+  await assert.rejects(fetch({ callBuffer: async () => [] }, 'key'), unexpected);
   await assert.rejects(fetch({}, 'key'), /the client is not one of node-redis/);
   await assert.rejects(fetch(client.client, null), /the key is null: a key is a string, /);
 });
