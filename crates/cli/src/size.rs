@@ -105,7 +105,7 @@ struct CuckooSize {
     /// Start with a filter for N items, and let it grow
     #[arg(long, value_name = "N", value_parser = options::items, conflicts_with = "nonscaling")]
     growing_from: Option<u64>,
-    /// Make a filter that does not grow: it is full at its capacity
+    /// Make a filter that does not grow: it is full before all slots are in use
     #[arg(long)]
     nonscaling: bool,
     /// Growth factor from one filter to the next stacked on it
@@ -118,7 +118,7 @@ struct CuckooSize {
     /// The most items moved to make room for one, 1 to 65535
     #[arg(long, value_name = "N", value_parser = options::items, default_value_t = Cuckoo::DEFAULTS.max_iterations.into())]
     max_iterations: u64,
-    /// bf.cf-max-expansions of the server
+    /// bf.cf-max-expansions of the server, the number of filters at which adds stop
     #[arg(long, value_name = "N", value_parser = options::items, default_value = "32")]
     max_filters: u64,
     #[command(flatten)]

@@ -41,13 +41,16 @@ impl Cuckoo {
     /// The slots of a bucket, the moves and the expansion of CF.RESERVE without options, on a server with default settings.
     pub const DEFAULTS: Params = Params::REDISBLOOM;
 
-    /// Returns the shape, and its plan for a server without limits.
+    /// Returns the parameters, the shape, and its plan for a server without limits.
     ///
     /// # Errors
     /// A parameter is not within its range, or no such filter has enough slots.
-    fn planned(&self) -> Result<(Shape, Plan), Fault> {
+    fn planned(&self) -> Result<(Params, Shape, Plan), Fault> {
         let params = self.params()?;
-        without_limits(&params, self.items).ok_or_else(|| self.too_few_slots(&params))
+        match without_limits(&params, self.slots(&params)) {
+            Some((shape, plan)) => Ok((params, shape, plan)),
+            None => Err(self.too_few_slots(&params)),
+        }
     }
 
     /// Returns the parameters.
@@ -55,8 +58,6 @@ impl Cuckoo {
     /// # Errors
     /// One is not within its range.
     fn params(&self) -> Result<Params, Fault> {
-        let capacities = self.bucket_size.saturating_mul(2)..=ranges::CAPACITY_MAX;
-        let (capacity, field) = (self.capacity(), self.field_of_capacity());
         let size = within(
             self.bucket_size,
             ranges::BUCKET_SIZE,
@@ -75,19 +76,28 @@ impl Cuckoo {
             "expansion",
             "the expansion",
         )?;
-        let start = "the number of items to start with";
-        Ok(Params {
-            capacity: within(capacity, capacities, field, start)?,
+        let mut params = Params {
+            capacity: 0,
             bucket_size: u8::try_from(size).unwrap_or(u8::MAX),
             max_iterations: u16::try_from(moves).unwrap_or(u16::MAX),
             expansion: u16::try_from(expansion).unwrap_or(u16::MAX),
-        })
+        };
+        let capacity = self.start.unwrap_or_else(|| {
+            let capacity = Params::capacity_for(self.slots(&params), size);
+            capacity.min(ranges::CAPACITY_MAX.max(self.items))
+        });
+        let capacities = 2 * size..=ranges::CAPACITY_MAX;
+        let name = "the number of items to start with";
+        params.capacity = within(capacity, capacities, self.field_of_capacity(), name)?;
+        Ok(params)
     }
 
-    /// Returns the capacity of the first filter.
-    fn capacity(&self) -> u64 {
-        let enough = || Params::capacity_for(self.items, self.bucket_size);
-        self.start.unwrap_or_else(enough)
+    /// Returns the number of slots for the items: one for each, if those that find no room go to the next filter.
+    fn slots(&self, params: &Params) -> u64 {
+        match params.expansion {
+            0 => params.sure_slots(self.items),
+            _ => self.items,
+        }
     }
 
     /// Returns the field of the page that the capacity comes from.
@@ -105,7 +115,7 @@ impl Cuckoo {
         };
         let start = self.field_of_capacity();
         let (field, text) = match params.expansion {
-            0 => ("items", "a filter that does not grow has fewer slots"),
+            0 => ("items", "a filter that does not grow is full before"),
             _ if without_limits(&largest, self.items).is_none() => (
                 "items",
                 "no cuckoo filter with that bucket size has as many slots",
@@ -123,21 +133,20 @@ impl Cuckoo {
     }
 
     /// Returns the command. It has all options, because a server's settings can change their defaults.
-    fn command(&self) -> String {
-        let Self {
+    fn command(params: &Params) -> String {
+        let Params {
+            capacity,
             bucket_size,
             max_iterations,
             expansion,
-            ..
-        } = self;
-        let capacity = self.capacity();
+        } = params;
         format!(
             "CF.RESERVE key {capacity} BUCKETSIZE {bucket_size} MAXITERATIONS {max_iterations} EXPANSION {expansion}"
         )
     }
 
     /// Returns the figures of a plan, and what stops growth beyond it.
-    fn report(&self, shape: &Shape, plan: &Plan, limits: &Limits) -> Report {
+    fn report(&self, params: &Params, shape: &Shape, plan: &Plan, limits: &Limits) -> Report {
         let mut report = Report::default();
         report.number("items", self.items);
         report.number("slots", plan.slots);
@@ -151,9 +160,14 @@ impl Cuckoo {
         report.row("rate when full", rate.to_string(), rate);
         let (reached, stopped) = shape.reach(&limits.of_cuckoo());
         let (name, value) = stopped_by(shape, &reached, stopped, limits);
-        let (text, limit) = stop(name, value, reached.slots);
+        let items = match stopped {
+            Refusal::Full => params.sure_items(reached.slots),
+            _ => reached.slots,
+        };
+        let (text, limit) = stop(name, value, items);
         report.row("limit", text, limit);
-        report.row("command", self.command(), self.command());
+        let command = Self::command(params);
+        report.row("command", command.clone(), command);
         report
     }
 }
@@ -166,29 +180,31 @@ fn without_limits(params: &Params, items: u64) -> Option<(Shape, Plan)> {
 }
 
 /// Returns why a server with these limits refuses a plan, and what to do about it; `None` if it does not.
-fn refusal_of(shape: &Shape, plan: &Plan, limits: &Limits) -> Option<String> {
+fn refusal_of(params: &Params, shape: &Shape, plan: &Plan, limits: &Limits) -> Option<String> {
     // Filters grow, so the last one is the largest.
     let largest = shape.bytes_of(plan.filters - 1).unwrap_or(u64::MAX);
     let mut exceeded = limits.exceeded(largest, stored(plan.bytes));
     let mut or = "";
-    if plan.filters > limits.cuckoo_filters {
-        exceeded.insert(0, (CUCKOO_FILTERS, plan.filters));
-        or = ", or reserve a larger capacity";
+    if plan.filters > limits.of_cuckoo().filters {
+        exceeded.insert(0, (CUCKOO_FILTERS, plan.filters + 1));
+        if params.capacity < ranges::CAPACITY_MAX {
+            or = ", or reserve a larger capacity";
+        }
     }
     refusal(&exceeded, or)
 }
 
 impl Request for Cuckoo {
     fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
-        let (shape, plan) = self.planned()?;
+        let (params, shape, plan) = self.planned()?;
         Ok(Planned {
-            report: self.report(&shape, &plan, limits),
-            refusal: refusal_of(&shape, &plan, limits),
+            report: self.report(&params, &shape, &plan, limits),
+            refusal: refusal_of(&params, &shape, &plan, limits),
         })
     }
 
     fn pictures(&self, _: &Limits) -> Vec<Picture> {
-        let Ok((shape, _)) = self.planned() else {
+        let Ok((_, shape, _)) = self.planned() else {
             return Vec::new();
         };
         let end = self.items.saturating_mul(2);
@@ -246,8 +262,8 @@ fn stopped_by(
 ) -> (&'static str, Option<u64>) {
     match stopped {
         Refusal::Full => ("EXPANSION 0", None),
-        Refusal::MaxFilters => (CUCKOO_FILTERS, Some(limits.cuckoo_filters)),
         _ if reached.filters == FILTERS_MAX => ("the most filters, 65,535", None),
+        Refusal::MaxFilters => (CUCKOO_FILTERS, Some(limits.cuckoo_filters)),
         _ if shape.bytes_of(reached.filters).is_none() => ("the largest filter of 4 GiB", None),
         Refusal::MemoryLimit | Refusal::OutOfMemory => {
             let further = shape.reach(&limits.of_object().of_cuckoo()).0.slots;
@@ -284,7 +300,7 @@ mod tests {
             (100, 1, "the most filters, 65,535"),
             (100, 2, "bf.bloom-filter-max-memory-usage"),
         ] {
-            let name = plan(start, expansion, 50, &limits).expect("it is large enough");
+            let name = plan(start, expansion, 30, &limits).expect("it is large enough");
             assert_eq!(name, expected);
         }
         let few = Limits {
@@ -292,7 +308,7 @@ mod tests {
             ..limits
         };
         assert_eq!(
-            plan(100, 1, 50, &few).expect("it is large enough"),
+            plan(100, 1, 30, &few).expect("it is large enough"),
             CUCKOO_FILTERS
         );
     }
@@ -314,9 +330,9 @@ mod tests {
                 max_iterations: 20,
                 expansion,
             };
-            let (shape, _) = request.planned().expect("it is large enough");
+            let (_, shape, plan) = request.planned().expect("it is large enough");
             check(&request, |limits| {
-                shape.plan(items, &limits.of_cuckoo()).is_ok()
+                shape.plan(plan.slots, &limits.of_cuckoo()).is_ok()
             });
         }
     }

@@ -37,7 +37,7 @@ pub struct Limits {
     pub filter: u64,
     /// The setting `bf.bloom-memory-usage-limit` in bytes; 0 means no limit.
     pub object: u64,
-    /// The setting `bf.cf-max-expansions`.
+    /// The setting `bf.cf-max-expansions`: the number of filters at which a cuckoo filter takes no more items.
     pub cuckoo_filters: u64,
 }
 
@@ -68,10 +68,11 @@ impl Limits {
         }
     }
 
-    /// Returns the limits on a cuckoo filter.
+    /// Returns the limits on the filters of a cuckoo filter that are filled: one that has as many as the setting allows takes no
+    /// more items, even if the last of them has room.
     pub(crate) fn of_cuckoo(&self) -> cuckoo::Limits {
         cuckoo::Limits {
-            filters: self.cuckoo_filters,
+            filters: self.cuckoo_filters.saturating_sub(1),
             filter_bytes: self.filter,
             object_bytes: self.object_bytes(),
         }

@@ -18,7 +18,7 @@ fn each_fault_says_what_helps() {
     const INVALID: FaultKind = FaultKind::Invalid;
     const IMPOSSIBLE: FaultKind = FaultKind::Impossible;
     let start = "the number of items to start with is not within 4 to 1073741824";
-    let fewer = "a filter that does not grow has fewer slots";
+    let fewer = "a filter that does not grow is full before";
     let larger = "65,535 filters, the most, are too small: start larger";
     let slower = "filters of 4 GiB end growth: start with 1073741824 and expansion 1";
     let none = "no cuckoo filter with that bucket size has as many slots";
@@ -26,6 +26,8 @@ fn each_fault_says_what_helps() {
         (filter(2 * LARGEST, None, 1), INVALID, "items", start),
         (filter(2 * LARGEST, None, 0), INVALID, "items", start),
         (filter(5, 4, 0), IMPOSSIBLE, "items", fewer),
+        (filter(300, 1024, 0), IMPOSSIBLE, "items", fewer),
+        (filter(LARGEST, None, 0), IMPOSSIBLE, "items", fewer),
         (filter(1_000_000, 4, 1), IMPOSSIBLE, "start", larger),
         (filter(10 << 30, 1000, 2), IMPOSSIBLE, "start", slower),
         (filter(10 << 30, LARGEST, 2), IMPOSSIBLE, "start", slower),
@@ -49,46 +51,28 @@ fn each_fault_says_what_helps() {
     }
 }
 
-/// The command has all options, whatever the settings of the server, and a capacity that the bucket size divides.
+/// The command has all options, whatever the settings of the server, and a capacity that the bucket size divides. A filter that
+/// does not grow has slots to spare.
 #[test]
 fn the_command_makes_the_planned_filter() {
-    for (items, bucket_size, command, slots) in [
-        (
-            1,
-            2,
-            "CF.RESERVE key 4 BUCKETSIZE 2 MAXITERATIONS 20 EXPANSION 0",
-            4,
-        ),
-        (
-            1024,
-            2,
-            "CF.RESERVE key 1024 BUCKETSIZE 2 MAXITERATIONS 20 EXPANSION 0",
-            1024,
-        ),
-        (
-            1025,
-            2,
-            "CF.RESERVE key 1026 BUCKETSIZE 2 MAXITERATIONS 20 EXPANSION 0",
-            2048,
-        ),
-        (
-            1000,
-            255,
-            "CF.RESERVE key 1020 BUCKETSIZE 255 MAXITERATIONS 20 EXPANSION 0",
-            1020,
-        ),
-        (
-            1 << 30,
-            3,
-            "CF.RESERVE key 1073741824 BUCKETSIZE 3 MAXITERATIONS 20 EXPANSION 0",
-            3 << 29,
-        ),
+    for (items, bucket_size, expansion, capacity, slots) in [
+        (1, 2, 1, 4, 4),
+        (1024, 2, 1, 1024, 1024),
+        (1025, 2, 1, 1026, 2048),
+        (1000, 255, 1, 1020, 1020),
+        (1 << 30, 3, 1, 1 << 30, 3 << 29),
+        (1, 2, 0, 4, 4),
+        (1000, 2, 0, 3704, 4096),
+        (1000, 16, 0, 1152, 2048),
+        (1 << 30, 255, 0, 1 << 30, 255 << 23),
     ] {
         let request = Cuckoo {
             bucket_size,
-            ..filter(items, None, 0)
+            ..filter(items, None, expansion)
         };
         let planned = request.plan(&Limits::default()).expect("a plan");
+        let options = format!("BUCKETSIZE {bucket_size} MAXITERATIONS 20 EXPANSION {expansion}");
+        let command = format!("CF.RESERVE key {capacity} {options}");
         assert_eq!(planned.report.json["command"], command);
         assert_eq!(planned.report.json["slots"], slots);
         assert_eq!(planned.report.json["filters_at_least"], 1);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{Client, Reply, Server, spaced};
+use crate::harness::{Client, Reply, Server, int, spaced};
 
 use super::session::replay;
 use super::{add, info, numbered, run, run_line, url};
@@ -61,6 +61,50 @@ fn a_server_makes_what_was_planned() {
             assert_planned_table(&mut client, &planned, options);
         }
         client.cmd("DEL key");
+    }
+}
+
+/// A filter that does not grow takes the planned items, although not each of its slots can be used; one that grows does so up
+/// to the filter at which adds stop. With 255 slots in a bucket, each slot is used.
+#[test]
+fn a_cuckoo_filter_takes_what_was_planned() {
+    let server = Server::start();
+    let mut client = server.client();
+    let full = "--bucket-size 255 --max-iterations 65535";
+    for (options, most, is_all) in [
+        ("1000 --nonscaling --max-filters 2", 1000, false),
+        ("40k --nonscaling --bucket-size 1", 40_000, false),
+        ("3000 --nonscaling --max-iterations 5", 3000, false),
+        ("5000 --nonscaling --bucket-size 4", 5000, false),
+        (&format!("510 --max-filters 2 {full}"), 511, true),
+        (
+            &format!("1020 --growing-from 510 --max-filters 3 {full}"),
+            1021,
+            true,
+        ),
+    ] {
+        client.ok("FLUSHALL");
+        let planned = run_line(&format!("size cuckoo --json {options}")).json();
+        let filters = options
+            .split_once("--max-filters ")
+            .map_or("32", |(_, rest)| &rest[..1]);
+        client.ok(format!("CONFIG SET bf.cf-max-expansions {filters}"));
+        client.ok(planned["command"].as_str().expect("a command"));
+        for item in 0..most {
+            client.expect(format!("CF.ADD key {item}"), int(1));
+        }
+        assert!(number(&planned["limit"], "items") >= if is_all { most - 1 } else { most });
+        let next = client.cmd(&format!("CF.ADD key {most}"));
+        assert_eq!(next.is_error(), is_all, "{options}: {next:?}");
+    }
+    // One filter less than advised is too few.
+    for (options, needed) in [
+        ("1000 --max-filters 1", 2),
+        ("1020 --growing-from 510 --max-filters 2", 3),
+    ] {
+        let refused = run_line(&format!("size cuckoo {options} {full}")).failed(1);
+        let advice = format!("set bf.cf-max-expansions to {needed} there, or reserve");
+        assert!(refused.contains(&advice), "{refused}");
     }
 }
 
