@@ -33,7 +33,8 @@ const SWEEP_MS: u64 = IDLE_MS / 6;
 /// The most feeds that are swept before commands have their turn.
 const SWEEP_FEEDS: usize = 1_000;
 
-/// The id of a value, or 0 if it has none: 63 random bits, and a mark. The table has the value's feed under this id.
+/// The id of a value, or 0 if it has none: 63 random bits, and a mark. With the mark, the table may have the value's feed under
+/// this id.
 pub struct FeedSlot(AtomicU64);
 
 /// Marks an id that may have a feed. The table ends a feed that nobody reads, and its value keeps the mark.
@@ -71,8 +72,8 @@ impl FeedSlot {
         self.open_id().is_some()
     }
 
-    /// Passes the value's feed to a function that appends new items or makes the feed smaller. Does nothing, and returns
-    /// false, if nobody reads the value. The table of feeds is locked meanwhile, so the function must not use any
+    /// Passes the value's feed to a function that appends new items or makes the feed smaller. If nobody reads the value, takes
+    /// its id away and returns false. The table of feeds is locked meanwhile, so the function must not use any
     /// [`FeedSlot`]: that would deadlock.
     #[inline]
     pub fn update(&self, update: impl FnOnce(&mut Feed)) -> bool {

@@ -51,7 +51,8 @@ pub fn webpki_error(error: &CertificateError) -> Option<&webpki::Error> {
     }
 }
 
-/// Requires that a trusted certificate is for a host: by a name that it lists, or if it lists none, by its common name.
+/// Requires that a trusted certificate is for a host: by a name that it lists, or if it lists none, by a common name that equals
+/// the host's DNS name.
 fn verify_own_name(own: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), Error> {
     let verified = verify_server_name(&ParsedCertificate::try_from(own)?, name);
     if let Err(Error::InvalidCertificate(error)) = &verified

@@ -71,9 +71,9 @@ impl PlannedPart {
 /// Returns the capacity of each shard of a filter for `capacity` items: an even share *s*, plus 5·√(*s*·(1−1/N)).
 ///
 /// Actual shares vary: a shard's share is binomial, with a standard deviation of √(*s*·(1−1/N)). With all `capacity`
-/// items added, one shard in three million exceeds the even share by more than five standard deviations. So a
-/// non-scaling filter does not refuse items, and a scaling filter need not grow. At a million items per shard the margin
-/// costs 0.5 % of memory.
+/// items added, one shard in three million exceeds the even share by more than five standard deviations, if it is
+/// 10,000 items or more; of the smallest shares, one in twelve thousand. So a non-scaling filter hardly ever refuses
+/// items, and a scaling filter need not grow. At a million items per shard the margin costs 0.5 % of memory.
 #[must_use]
 pub fn shard_capacity(capacity: u64, shards: NonZeroU32) -> u64 {
     let share = capacity.div_ceil(u64::from(shards.get()));
