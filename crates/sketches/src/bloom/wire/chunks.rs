@@ -15,9 +15,10 @@ use std::borrow::Cow;
 
 use crate::bloom::filter::Filter;
 use crate::bloom::law::Limits;
-use crate::bloom::object::{Object, Outline};
+use crate::bloom::object::Object;
 use crate::machine::memory;
 
+use super::cells::{Cells, are_at};
 use super::dialect::{self, Dialect, Rest};
 use super::extent::Extent;
 use super::pieces::{self, Pieces};
@@ -128,22 +129,6 @@ fn is_loaded_as(header: &[u8], held: &[u8]) -> bool {
     header == held || Partial::new(header).is_ok_and(|loaded| *loaded.header == *held)
 }
 
-/// Returns whether these bytes, which end at `cursor`, are among the cells of one filter.
-fn are_at<'c>(filters: impl Iterator<Item = &'c [u8]>, cursor: u64, bytes: &[u8]) -> bool {
-    let begin = cursor.checked_sub(1 + bytes.len() as u64);
-    let Some(mut begin) = begin.filter(|_| !bytes.is_empty()) else {
-        return false;
-    };
-    for cells in filters {
-        if begin < cells.len() as u64 {
-            let at = usize::try_from(begin).map(|begin| &cells[begin..]);
-            return at.is_ok_and(|cells| cells.starts_with(bytes));
-        }
-        begin -= cells.len() as u64;
-    }
-    false
-}
-
 /// Loads an object's header, its first piece. Memory for the rest is allocated when it arrives. An object of
 /// `RedisBloom` takes all its memory at once, since its missing bytes are written as zeros. With one filter and no
 /// items it is complete: this is how such an object is created.
@@ -210,98 +195,6 @@ enum Loading {
     Pieces(Pieces),
 }
 
-/// The cells of a stack.
-#[derive(Debug)]
-struct Cells {
-    dialect: Dialect,
-    /// The outline. Its filters' blobs start with their headers and grow as chunks arrive.
-    outline: Outline,
-    /// The index of the filter being loaded: those before it are complete.
-    filter: usize,
-    /// Number of bytes of cells loaded.
-    loaded: u64,
-}
-
-impl Cells {
-    /// Allocates memory for all cells of an object of `RedisBloom`, or returns `None` if allocation fails. So the
-    /// missing bytes count against limits before they are written as zeros: without this memory, they are not written, as those
-    /// of other dialects. These reserve nothing, except in WebAssembly: it has no pages to move, so memory that
-    /// grows with the chunks would be copied, and a program's events would wait for that.
-    fn reserve(&mut self) -> Option<()> {
-        if self.dialect != Dialect::RedisBloom && !cfg!(target_family = "wasm") {
-            return Some(());
-        }
-        for filter in &mut self.outline.filters {
-            let missing = filter.geometry.blob_bytes() - filter.blob.len() as u64;
-            reserve(&mut filter.blob, missing)?;
-        }
-        Some(())
-    }
-
-    /// Returns whether there is memory for all cells.
-    fn is_reserved(&self) -> bool {
-        let mut filters = self.outline.filters.iter();
-        filters.all(|filter| filter.blob.capacity() as u64 >= filter.geometry.blob_bytes())
-    }
-
-    /// Takes back all bytes of cells that were not loaded.
-    fn keep_loaded(&mut self) {
-        let mut left = self.loaded;
-        for filter in &mut self.outline.filters {
-            let geometry = &filter.geometry;
-            let held = left.min(geometry.cell_bytes);
-            left -= held;
-            let bytes = geometry.blob_bytes() - geometry.cell_bytes + held;
-            filter
-                .blob
-                .truncate(usize::try_from(bytes).unwrap_or(usize::MAX));
-        }
-    }
-
-    fn load(&mut self, cursor: u64, chunk: &[u8]) -> Result<Option<Object>, DecodeError> {
-        let length = chunk.len() as u64;
-        let end = cursor.checked_sub(1);
-        let here = end.and_then(|end| end.checked_sub(length));
-        if length == 0 || here != Some(self.loaded) {
-            return Err("chunk out of order".into());
-        }
-        let filter = self.outline.filters.get_mut(self.filter);
-        let filter = filter.ok_or("chunk behind the last one")?;
-        let lacking = filter.geometry.blob_bytes() - filter.blob.len() as u64;
-        if length > lacking {
-            return Err("chunk across a filter's end".into());
-        }
-        // Capacity grows with the bytes loaded, up to the exact size: a claim of 64 MiB with one byte loaded allocates
-        // little.
-        let blob = &mut filter.blob;
-        if blob.capacity() - blob.len() < chunk.len() {
-            let room = lacking.min(length.max(blob.len() as u64));
-            reserve(blob, room).ok_or(DecodeError::NoMemory)?;
-        }
-        blob.extend_from_slice(chunk);
-        self.loaded += length;
-        if length < lacking {
-            return Ok(None);
-        }
-        if self.outline.filters.len() > self.filter + 1 {
-            self.filter += 1;
-            return Ok(None);
-        }
-        let object = Object::from_outline(&mut self.outline);
-        if object.is_err() {
-            self.loaded -= length;
-            self.keep_loaded();
-        }
-        object.map(Some)
-    }
-
-    /// Returns the cells of each filter loaded so far.
-    fn each(&self) -> impl Iterator<Item = &[u8]> {
-        let filters = self.outline.filters.iter();
-        filters.map(|filter| &filter.blob[filter.geometry.cells.header_bytes()..])
-    }
-}
-
 impl Partial {
     /// Creates an object with its header loaded and nothing else.
     fn new(header: &[u8]) -> Result<Self, DecodeError> {
@@ -314,12 +207,7 @@ impl Partial {
                 if dialect == Dialect::RedisBloom {
                     redisbloom::write_items(&outline, &mut header);
                 }
-                Loading::Cells(Cells {
-                    dialect,
-                    outline,
-                    filter: 0,
-                    loaded: 0,
-                })
+                Loading::Cells(Cells::new(dialect, outline))
             }
         };
         Ok(Self { header, rest })
@@ -414,17 +302,7 @@ impl Partial {
             Loading::Cells(cells) if cells.dialect == Dialect::RedisBloom => cells,
             _ => return Err("missing chunks".into()),
         };
-        cells.reserve().ok_or(DecodeError::NoMemory)?;
-        for filter in &mut cells.outline.filters {
-            let bytes = usize::try_from(filter.geometry.blob_bytes());
-            let bytes = bytes.map_err(|_| DecodeError::NoMemory)?;
-            filter.blob.resize(bytes, 0);
-        }
-        let object = Object::from_outline(&mut cells.outline);
-        if object.is_err() {
-            cells.keep_loaded();
-        }
-        object
+        cells.filled()
     }
 
     /// Returns the [`filled`](Self::filled) object with a chunk [overwritten](overwrite).
@@ -432,26 +310,13 @@ impl Partial {
     /// # Errors
     /// If the chunk is not within one filter, or any of [`filled`](Self::filled). Then the object still lacks its chunks.
     pub fn overwritten(&mut self, cursor: u64, chunk: &[u8]) -> Result<Object, DecodeError> {
-        if !self.has_place(cursor, chunk.len() as u64) {
+        let length = chunk.len() as u64;
+        if !matches!(&self.rest, Loading::Cells(cells) if cells.has_place(cursor, length)) {
             return Err("chunk outside of the filters".into());
         }
         let mut object = self.filled()?;
         overwrite(&mut object, cursor, chunk)?;
         Ok(object)
-    }
-
-    /// Returns whether `length` bytes that end at `cursor` are within one filter.
-    fn has_place(&self, cursor: u64, length: u64) -> bool {
-        let (Loading::Cells(cells), Some(end)) = (&self.rest, cursor.checked_sub(1)) else {
-            return false;
-        };
-        let mut start = 0;
-        cells.outline.filters.iter().any(|filter| {
-            let filter_end = start + filter.geometry.cell_bytes;
-            let begin = end.checked_sub(length).filter(|begin| *begin >= start);
-            start = filter_end;
-            begin.is_some() && end <= filter_end
-        })
     }
 
     /// Returns the pieces that rebuild this state, header first, each with the cursor of the next.
@@ -460,13 +325,7 @@ impl Partial {
             Loading::Cells(cells) => (Some(cells), None),
             Loading::Pieces(pieces) => (None, Some(pieces)),
         };
-        let mut cursor = 1;
-        let cells = cells.into_iter().flat_map(Cells::each);
-        let chunks = cells.flat_map(|cells| cells.chunks(CHUNK_BYTES));
-        let chunks = chunks.map(move |chunk| {
-            cursor += chunk.len() as u64;
-            (cursor, chunk)
-        });
+        let chunks = cells.into_iter().flat_map(Cells::chunks);
         let pieces = pieces.into_iter().flat_map(Pieces::all);
         let pieces = pieces.map(|piece| (Pieces::end_of(piece).unwrap_or(0) + 1, &piece[..]));
         let header = std::iter::once((1, &self.header[..]));
@@ -477,10 +336,7 @@ impl Partial {
     pub fn try_clone(&self) -> Option<Self> {
         let mut copy = Self::new(&self.header).ok()?;
         if let (Loading::Cells(from), Loading::Cells(to)) = (&self.rest, &mut copy.rest) {
-            for (from, to) in from.outline.filters.iter().zip(&mut to.outline.filters) {
-                let room = from.blob.capacity() - to.blob.len();
-                to.blob.try_reserve_exact(room).ok()?;
-            }
+            to.reserve_as(from)?;
         }
         for (cursor, chunk) in self.pieces().skip(1) {
             copy.load(cursor, chunk).ok()?;
@@ -493,11 +349,7 @@ impl Partial {
         let own = (size_of::<Self>() + self.header.len()) as u64;
         match &self.rest {
             Loading::Pieces(pieces) => own + pieces.memory_bytes(),
-            Loading::Cells(cells) => {
-                let filters = cells.outline.filters.iter();
-                let blobs: usize = filters.map(|filter| filter.blob.capacity()).sum();
-                own + blobs as u64 + cells.outline.bytes_beside_blobs()
-            }
+            Loading::Cells(cells) => own + cells.memory_bytes(),
         }
     }
 
@@ -579,9 +431,4 @@ impl Partial {
         }
         Ok(())
     }
-}
-
-/// Reserves room for more bytes in a blob, or returns `None` if allocation fails.
-fn reserve(blob: &mut Vec<u8>, room: u64) -> Option<()> {
-    blob.try_reserve_exact(usize::try_from(room).ok()?).ok()
 }

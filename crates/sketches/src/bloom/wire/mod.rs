@@ -9,6 +9,7 @@
 //! | [`dump`] | BF.LOAD, AOF | `bloomfltr`, `bloomfltx` |
 //! | [`chunks`] | BF.SCANDUMP, BF.LOADCHUNK | all |
 
+mod cells;
 pub mod chunks;
 mod dialect;
 pub mod dump;
