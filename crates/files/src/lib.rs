@@ -15,8 +15,12 @@ use std::path::{Path, PathBuf};
 /// extended attributes, and other hard links keep the old file. A process that is killed meanwhile leaves a file in the same
 /// folder, whose name is `.valkeybloom-`, 16 digits and `.tmp`.
 ///
+/// The new file is on the disk before it gets its name. The folder is not synced, so after a crash of the system it may have
+/// the old file.
+///
 /// # Errors
-/// A call of the system failed. The old file is still there, then; a pipe, a device or an open file may have got a part.
+/// A call of the system failed. The old file is still there, then; a pipe, a device or an open file may have got a part. A
+/// file that is a mount point itself, such as one that is bound into a container, can't be replaced.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let path = &target(path)?;
     let old = path.metadata().ok();

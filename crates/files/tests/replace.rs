@@ -1,5 +1,6 @@
 //! Tests of replaced files and of open ones.
 
+use std::env;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -116,6 +117,19 @@ fn an_open_pipe_is_written_to() {
     let path = format!("/dev/fd/{}", to.as_raw_fd());
     replace(Path::new(&path), b"some text").expect("it takes some bytes");
     drop(to);
+    assert_eq!(io::read_to_string(from).expect("it is a text"), "some text");
+}
+
+/// The other tests have full paths.
+#[test]
+fn an_open_pipe_in_the_working_folder_is_written_to() {
+    let (from, to) = io::pipe().expect("a pipe");
+    let before = env::current_dir().expect("it is there");
+    env::set_current_dir("/proc/self/fd").expect("the system has it");
+    let done = replace(Path::new(&to.as_raw_fd().to_string()), b"some text");
+    env::set_current_dir(before).expect("it is there");
+    drop(to);
+    done.expect("it takes some bytes");
     assert_eq!(io::read_to_string(from).expect("it is a text"), "some text");
 }
 
