@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::harness::cluster::nodes;
 use crate::harness::{Client, Server, array, int};
 
+use super::list::keys;
 use super::{Way, add, file, left, lines, numbered, run};
 
 const MANUAL: &str = include_str!("../../../docs/tool.md");
@@ -479,6 +480,34 @@ fn a_key_that_changes_needs_its_type() {
     let run = run(&["move", &from, &url(&pair.to), "--match", "app:cuckoo"]);
     assert!(run.err.contains(&refusal("+type")), "{}", run.err);
     assert_eq!(run.failed(1), "1 of 1 keys could not be moved");
+}
+
+/// A listing goes on without a key that expires or is replaced, although its user may not read what the key has become.
+#[test]
+fn a_key_that_changes_does_not_end_a_listing() {
+    let grants = grants(&["list, watch"]);
+    for (change, unreadable) in [("PEXPIRE app:1 0", 0), ("CF.ADD app:1 item", 1)] {
+        let server = Server::start();
+        let mut client = server.client();
+        set_user(&mut client, &grants);
+        for key in ["app:1", "app:2"] {
+            add(&mut client, key, &numbered("item", 0..3));
+        }
+        let way = Way::before(&server, "BF.INFO", 1, move || {
+            if unreadable > 0 {
+                client.expect("DEL app:1", int(1));
+            }
+            client.run(change);
+        });
+        let from = way.url().replace("redis://", "redis://u:secret@");
+        let run = run(&["list", &from, "--json", "--match", "app:*"]);
+        let found = serde_json::from_str(&run.out).expect("it is JSON");
+        let listed: Vec<String> = keys(&found).into_keys().collect();
+        assert_eq!(listed, ["app:2"], "{change}: {}", run.err);
+        assert_eq!(found["unreadable"], unreadable, "{change}: {}", run.err);
+        assert_eq!(run.status, unreadable, "{change}: {}", run.err);
+        assert_eq!(run.err.contains(&refusal("+type")), unreadable > 0);
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use valkeybloom_protocol::names::BF_INFO;
 
 use super::pace::{PAGE, Pace};
 use super::row::{Details, Row, info_command};
-use crate::failure::{Fault, unless_refused};
+use crate::failure::{Fault, Meaning, unless_refused};
 use crate::info::{Info, InfoReader};
 use crate::keys::{Found, Selection};
 use crate::server::{Server, on_key};
@@ -65,26 +65,17 @@ impl<'s> Reader<'s> {
     pub fn find_named(&mut self, keys: &[String], kinds: &[&str]) -> Result<Vec<Found>, Fault> {
         let mut found = Vec::new();
         let mut seen = HashSet::new();
-        let keys: Vec<&String> = keys.iter().filter(|key| seen.insert(*key)).collect();
+        let keys = keys.iter().map(String::as_bytes);
+        let keys: Vec<&[u8]> = keys.filter(|key| seen.insert(*key)).collect();
         for batch in keys.chunks(self.pace.batch()) {
             self.pace.wait(batch.len() as u64);
-            let keys = batch.iter().map(|key| key.as_bytes().to_vec());
-            found.extend(self.present(keys.collect(), kinds)?);
-        }
-        Ok(found)
-    }
-
-    /// Returns the keys that hold values of these types now.
-    fn present(&self, keys: Vec<Vec<u8>>, kinds: &[&str]) -> Result<Vec<Found>, Fault> {
-        let names: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
-        let types = self.server.query_all::<String>(&names, "TYPE");
-        let mut found = Vec::new();
-        for (key, kind) in keys.into_iter().zip(types) {
-            let kind = kind?;
-            if kinds.contains(&&kind[..]) {
+            let types = self.server.query_all::<String>(batch, "TYPE");
+            for (key, kind) in batch.iter().zip(types) {
+                let (key, kind) = (key.to_vec(), kind?);
                 found.push(Found { key, kind });
             }
         }
+        found.retain(|found| kinds.contains(&&found.kind[..]));
         Ok(found)
     }
 
@@ -106,8 +97,8 @@ impl<'s> Reader<'s> {
             done += batch.len() as u64;
             for attempt in 1..=ATTEMPTS {
                 let is_last = attempt == ATTEMPTS;
-                let again = self.read_batch(batch, is_last, &mut rows, &mut unreadable)?;
-                batch = self.present(again, kinds)?;
+                batch = self.read_batch(batch, is_last, &mut rows, &mut unreadable)?;
+                batch.retain(|found| kinds.contains(&&found.kind[..]));
                 if batch.is_empty() {
                     break;
                 }
@@ -118,23 +109,25 @@ impl<'s> Reader<'s> {
         Ok(unreadable)
     }
 
-    /// Adds the rows of keys to `all`. Returns the keys that may be gone, or have changed their types. A key whose command
-    /// the server refuses may have changed before; at the last attempt, it counts as unreadable.
+    /// Adds the rows of keys to `all`. Returns the keys that have no row yet, with the types that they have now. A key whose
+    /// command the server refuses may have changed before; at the last attempt, it counts as unreadable.
     fn read_batch(
         &mut self,
         batch: Vec<Found>,
         is_last: bool,
         all: &mut Vec<Row>,
         unreadable: &mut Unreadable,
-    ) -> Result<Vec<Vec<u8>>, Fault> {
+    ) -> Result<Vec<Found>, Fault> {
         self.pace.wait(batch.len() as u64);
         let commands = batch.iter().flat_map(|found| self.commands(found));
         let commands: Vec<_> = commands.collect();
+        let of_each = commands.len() / batch.len().max(1);
         let mut replies = self.infos.call_all(&commands).into_iter();
         let mut again = Vec::new();
         let mut rows = Vec::new();
-        for found in batch {
-            match self.row(&found, &mut replies) {
+        for mut found in batch {
+            let own = replies.by_ref().take(of_each).collect();
+            match row(&mut found, self.idle, own) {
                 Ok(Some(row)) => rows.push(row),
                 Err(fault) if fault.affects_all_keys() || fault.is_slot_moving() => {
                     return Err(fault);
@@ -143,7 +136,7 @@ impl<'s> Reader<'s> {
                     unreadable.keys += 1;
                     unreadable.reason.get_or_insert_with(|| fault.with_advice());
                 }
-                Ok(None) | Err(_) => again.push(found.key),
+                Ok(None) | Err(_) => again.push(found),
             }
         }
         self.count_listed(&mut rows)?;
@@ -164,38 +157,6 @@ impl<'s> Reader<'s> {
         idle.into_iter().chain([info]).chain(rest)
     }
 
-    /// Makes a row of the replies to [`commands`](Self::commands). Returns `None` if the key is gone, or has another type.
-    fn row(
-        &self,
-        found: &Found,
-        replies: &mut impl Iterator<Item = Result<Value, Fault>>,
-    ) -> Result<Option<Row>, Fault> {
-        let mut next = || replies.next().unwrap_or(Ok(Value::Nil));
-        // Servers refuse idle times if they count how often keys are used.
-        let idle_seconds = if self.idle { optional(next())? } else { None };
-        let info = next();
-        let ttl_ms = optional(next())?;
-        let kind: Option<String> = optional(next())?;
-        let bytes = optional(next())?;
-        if ttl_ms == Some(-2) || kind.is_some_and(|kind| kind != found.kind) {
-            return Ok(None);
-        }
-        let mut row = Row {
-            key: found.key.clone(),
-            kind: found.kind.clone(),
-            bytes,
-            ttl_ms,
-            idle_seconds,
-            ..Row::default()
-        };
-        match info {
-            Ok(info) => row.fill(&Info::try_from(info)?),
-            Err(fault) if fault.is(Error::STILL_LOADING) => row.details = Details::PartlyLoaded,
-            Err(fault) => return Err(fault),
-        }
-        Ok(Some(row))
-    }
-
     /// Counts the items in the lists of Top-Ks.
     fn count_listed(&self, rows: &mut [Row]) -> Result<(), Fault> {
         let is_short =
@@ -213,8 +174,102 @@ impl<'s> Reader<'s> {
     }
 }
 
+/// Makes a row of the replies to the [commands](Reader::commands) of a key. Returns `None` if the key is gone, or has another
+/// type: `found` has that type then, and "none" for a key that is gone.
+fn row(
+    found: &mut Found,
+    has_idle: bool,
+    replies: Vec<Result<Value, Fault>>,
+) -> Result<Option<Row>, Fault> {
+    let mut replies = replies.into_iter();
+    let mut next = || replies.next().unwrap_or(Ok(Value::Nil));
+    // Servers refuse idle times if they count how often keys are used.
+    let idle_seconds = if has_idle { optional(next())? } else { None };
+    let info = next();
+    let ttl_ms = optional(next())?;
+    // The user may lack the permission for TYPE.
+    let (kind, refusal) = match next() {
+        Err(fault @ Fault::Refused(_)) => (None, Some(fault)),
+        reply => (optional(reply)?, None),
+    };
+    let bytes = optional(next())?;
+    let is_gone = ttl_ms == Some(-2);
+    let unread = if is_gone { "none" } else { &found.kind };
+    let kind: String = kind.unwrap_or_else(|| unread.to_owned());
+    if is_gone || kind != found.kind {
+        found.kind = kind;
+        return Ok(None);
+    }
+    let mut row = Row {
+        key: found.key.clone(),
+        kind,
+        bytes,
+        ttl_ms,
+        idle_seconds,
+        ..Row::default()
+    };
+    match info {
+        Ok(info) => row.fill(&Info::try_from(info)?),
+        Err(fault) if fault.is(Error::STILL_LOADING) => row.details = Details::PartlyLoaded,
+        // Only TYPE could say what the key has become.
+        Err(fault) if fault.means(Meaning::WrongType) => return Err(refusal.unwrap_or(fault)),
+        Err(fault) => return Err(fault),
+    }
+    Ok(Some(row))
+}
+
 /// Converts a reply; `None` for one that the server refused.
 fn optional<T: FromRedisValue>(reply: Result<Value, Fault>) -> Result<Option<T>, Fault> {
     let reply = unless_refused(reply)?;
     Ok(reply.and_then(|value| T::from_redis_value(value).ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the replies that a line lists, for a key whose idle time is read: `+` begins a text, `!` an error, and the
+    /// rest are numbers or "info", the fields of a cuckoo filter.
+    fn replies(line: &str) -> Vec<Result<Value, Fault>> {
+        let replies = line.split(", ").map(|reply| match reply.split_at(1) {
+            ("!", "lost") => Err(Fault::Lost("lost".to_owned())),
+            ("!", error) => Err(Fault::Refused(error.to_owned())),
+            ("+", text) => Ok(Value::SimpleString(text.to_owned())),
+            _ if reply == "info" => Ok(Value::Map(vec![(
+                Value::BulkString("Number of items inserted".into()),
+                Value::Int(7),
+            )])),
+            _ => Ok(Value::Int(reply.parse().expect("a number"))),
+        });
+        replies.collect()
+    }
+
+    /// What the replies to OBJECT IDLETIME, CF.INFO, PTTL, TYPE and MEMORY USAGE say of a cuckoo filter that was found.
+    #[test]
+    fn a_key_has_a_row_another_type_or_a_fault() {
+        for (line, expected) in [
+            ("5, info, 9, +MBbloomCF, 90", "7 items"),
+            ("!NOPERM, info, !NOPERM, !NOPERM, !NOPERM", "7 items"),
+            ("5, !ERR not found, -2, +none, -1", "now none"),
+            ("5, !ERR not found, -2, !NOPERM type, -1", "now none"),
+            // It was made again meanwhile.
+            ("5, !ERR not found, -2, +MBbloomCF, 90", "now MBbloomCF"),
+            ("5, !WRONGTYPE, 9, +TopK-TYPE, 90", "now TopK-TYPE"),
+            ("5, info, 9, +TopK-TYPE, 90", "now TopK-TYPE"),
+            ("5, !WRONGTYPE, 9, +MBbloomCF, 90", "WRONGTYPE"),
+            ("5, !WRONGTYPE, 9, !NOPERM type, 90", "NOPERM type"),
+            ("5, !NOPERM info, 9, !NOPERM type, 90", "NOPERM info"),
+            ("5, info, 9, !lost, 90", "lost"),
+            ("5, 7, 9, +MBbloomCF, 90", "unexpected reply"),
+        ] {
+            let kind = "MBbloomCF".to_owned();
+            let mut found = Found { key: vec![], kind };
+            let text = match row(&mut found, true, replies(line)) {
+                Ok(Some(row)) => format!("{} items", row.items.expect("they are known")),
+                Ok(None) => format!("now {}", found.kind),
+                Err(fault) => fault.to_string(),
+            };
+            assert!(text.starts_with(expected), "{line}: {text}");
+        }
+    }
 }
