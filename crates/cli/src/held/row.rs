@@ -7,7 +7,7 @@ use valkeybloom_protocol::bloom::{InfoField, kind_name};
 use valkeybloom_protocol::names::{BF_INFO, COUNT_MIN, CUCKOO, T_DIGEST, TOP_K};
 use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::bloom::{Growth, Kind, Window};
-use valkeybloom_sketches::cuckoo::Params;
+use valkeybloom_sketches::cuckoo::{FILTERS_MAX, Params};
 
 use crate::info::Info;
 use crate::report::{double, ratio};
@@ -139,7 +139,8 @@ impl Row {
         let buckets: u64 = info.get("Number of buckets")?;
         let bucket_size: u8 = info.get("Bucket size")?;
         let slots = buckets.checked_mul(bucket_size.into())?;
-        let mut filters = 0..self.filters?;
+        // The sum takes a step for each filter, and a server may name any number of them.
+        let mut filters = 0..self.filters.filter(|filters| *filters <= FILTERS_MAX)?;
         let all = filters.try_fold((0_u64, slots), |(sum, next), _| {
             let after = next.saturating_mul(expansion.max(1).into());
             Some((sum.checked_add(next)?, after))
@@ -247,6 +248,40 @@ impl Details {
                 json!({ "k": it.k, "width": it.width, "depth": it.depth, "decay": it.decay })
             }
             Self::TDigest(it) => json!({ "compression": it.compression }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_number_of_filters_that_no_key_has_is_not_summed_up() {
+        for (filters, capacity) in [
+            (3, Some(0)),
+            (FILTERS_MAX, Some(0)),
+            (i64::MAX as u64, None),
+        ] {
+            let fields = [
+                ("Number of filters", filters),
+                ("Number of buckets", 0),
+                ("Bucket size", 2),
+                ("Max iterations", 20),
+                ("Expansion rate", 1),
+            ];
+            let fields = fields.map(|(name, value)| {
+                let value = Value::Int(value.cast_signed());
+                (Value::BulkString(name.into()), value)
+            });
+            let mut row = Row {
+                kind: CUCKOO.to_owned(),
+                ..Row::default()
+            };
+            row.fill(&Info::try_from(Value::Map(fields.into())).expect("it has fields"));
+            assert_eq!(row.capacity, capacity, "{filters}");
         }
     }
 }
