@@ -23,14 +23,14 @@ use serde_json::json;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::Dialect;
 
-use super::difference::{SideFault, compare};
+use super::difference::compare;
 use super::dump;
 use super::expiry::Expiry;
 use super::failure::{Fault, Meaning, Result};
 use super::family::dialect_of;
 use super::keys::Found;
 use super::outcomes::{Fate, Outcome, Outcomes};
-use super::pair::{Between, Pair, kinds_differ};
+use super::pair::{Between, Pair, SideFault, kinds_differ};
 use super::progress::{Progress, Show};
 use super::report::print_json;
 use super::server::{Server, Tls};

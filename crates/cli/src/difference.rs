@@ -23,7 +23,7 @@ use super::expiry::Expiry;
 use super::failure::Fault;
 use super::family::is_filter;
 use super::info::Info;
-use super::pair::Pair;
+use super::pair::{Pair, SideFault};
 use super::server::Server;
 use super::sketches::{self, Verdict};
 
@@ -43,13 +43,6 @@ const EXPLAINING: [InfoField; 9] = [
 
 /// The bytes of cells that are compared at a time.
 const SPAN_BYTES: u64 = 16 << 20;
-
-/// A fault, and the server that it comes from.
-#[derive(Debug, PartialEq, Eq)]
-pub enum SideFault {
-    Source(Fault),
-    Target(Fault),
-}
 
 /// Compares a value of a type. While the target lags behind, it is read again after each pause.
 ///

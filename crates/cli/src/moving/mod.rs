@@ -17,13 +17,13 @@ use serde_json::json;
 use valkeybloom_protocol::bloom::InfoField;
 use valkeybloom_protocol::error::Error;
 
-use super::difference::{SideFault, compare};
+use super::difference::compare;
 use super::failure::{Fault, Meaning, Result};
 use super::family::is_filter;
 use super::info::Info;
 use super::keys::Found;
 use super::outcomes::{Fate, Outcome, Outcomes};
-use super::pair::{Between, Pair, kinds_differ};
+use super::pair::{Between, Pair, SideFault, kinds_differ};
 use super::progress::{Progress, Show};
 use super::report::{grouped, print_json, print_line};
 use super::server::{Server, Tls};
@@ -257,8 +257,7 @@ impl Moving<'_> {
         };
         // Other obstacles show when the value is sent, which a dry run does not do.
         let obstacle = if options.dry_run {
-            let obstacle = self.pair.obstacle(key, kind);
-            obstacle.map_err(SideFault::Source)?
+            self.pair.obstacle(key, kind)?
         } else {
             self.pair.capabilities.obstacle_of_type(kind)
         };

@@ -2,8 +2,8 @@
 
 use valkeybloom_protocol::error::Error;
 
-use crate::difference::SideFault;
 use crate::failure::Meaning;
+use crate::pair::SideFault;
 
 /// The reason why a key is not copied.
 #[derive(Debug, PartialEq)]

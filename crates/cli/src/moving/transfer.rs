@@ -6,13 +6,12 @@ use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::Stage;
 
 use super::stop::Stop;
-use crate::difference::SideFault;
 use crate::dump::{self, Chunk};
 use crate::expiry::Expiry;
 use crate::failure::{Fault, Meaning, Result};
 use crate::family::is_filter;
 use crate::keys::Found;
-use crate::pair::Pair;
+use crate::pair::{Pair, SideFault};
 use crate::program::Program;
 use crate::sketches;
 use crate::upload::{NewExpiry, Upload};
@@ -104,7 +103,7 @@ impl Transfer<'_> {
         if !dump::is_of_type(&payload, kind) {
             return Err(Stop::Changed);
         }
-        if let Some(obstacle) = self.pair.obstacle_of_length("its DUMP", payload.len()) {
+        if let Some(obstacle) = self.pair.obstacle_of_length("its DUMP", payload.len())? {
             return Ok(Attempt::TryAnotherWay(Stop::Refused(obstacle)));
         }
         let mut restore = cmd("RESTORE");
@@ -151,7 +150,7 @@ impl Transfer<'_> {
             if chunk.next == 0 {
                 break;
             }
-            if let Some(obstacle) = pair.obstacle_of_length("a chunk of it", chunk.bytes.len()) {
+            if let Some(obstacle) = pair.obstacle_of_length("a chunk of it", chunk.bytes.len())? {
                 return Err(Stop::Refused(obstacle));
             }
             let sent = upload.chunk(chunk.next, &chunk.bytes);
