@@ -19,8 +19,7 @@ fn advised(found: &Value, key: &str) -> (String, String) {
     (text("command"), text("reason"))
 }
 
-/// Each command does what its reason promises. A cuckoo filter is to have as many slots as all the filters that it may
-/// have, or more if it holds more than they would.
+/// Each command does what its reason promises.
 #[test]
 fn advice_is_true() {
     let server = with_fixed_seed();

@@ -47,13 +47,9 @@ fn near_last_filter(row: &Row, filter: &Params, settings: Settings) -> Option<Ad
     if filters < 2 || !is_late {
         return None;
     }
-    let capacity = row.capacity?;
-    // The slots of all filters that it may have, which are equal; or those that it has after one more filter, without the first:
-    // for n filters of s to s·eⁿ⁻¹ slots, e·(s + … + s·eⁿ⁻¹) = s·e + … + s·eⁿ.
-    let slots = match expansion {
-        1 => capacity.div_ceil(filters).saturating_mul(most),
-        _ => capacity.saturating_mul(expansion),
-    };
+    // Twice the slots, or more if each filter is larger than the one before: those that it has with the next one, but for the
+    // first one's. For n filters of s to s·eⁿ⁻¹ slots, e·(s + … + s·eⁿ⁻¹) = s·e + … + s·eⁿ.
+    let slots = row.capacity?.saturating_mul(expansion.max(2));
     let slots = slots.max(with_headroom(row.items?));
     let why = format!(
         "it has {} of the {} that {CUCKOO_FILTERS} allows, and refuses items once all are full",
@@ -70,7 +66,9 @@ fn larger(row: &Row, filter: &Params, slots: u64, why: &str, settings: Settings)
         capacity: capacity.min(ranges::CAPACITY_MAX),
         ..*filter
     };
-    let what = if reach(&new, settings) > reach(filter, settings) {
+    // It may have more filters than the setting allows now.
+    let most = reach(filter, settings).max(row.capacity);
+    let what = if reach(&new, settings) > most {
         "fill a larger one, and rename it"
     } else {
         "none can be larger, so spread the items over several keys"
