@@ -1,30 +1,27 @@
 //! Advice on cuckoo filters.
 
-use valkeybloom_planner::stored;
+use valkeybloom_planner as planner;
 use valkeybloom_protocol::names::CUCKOO_FILTERS;
 use valkeybloom_sketches::cuckoo::{Limits, Params, Shape, ranges};
 
 use super::piece::{Advice, near, near_memory, new_key, with_headroom};
-use crate::held::limits::{Settings, Sizes};
+use crate::held::limits::{Limit, Settings, Sizes};
 use crate::held::row::Row;
 use crate::report::{counted, grouped};
 
 /// Warns of a filter that will take no more items soon.
 pub fn advise(row: &Row, filter: &Params, settings: Settings) -> Vec<Advice> {
+    let new = near_last_filter(row, filter, settings);
     if filter.expansion == 0 {
-        return Vec::from_iter(nearly_full(row, filter, settings));
+        return Vec::from_iter(new.or_else(|| nearly_full(row, filter, settings)));
     }
     // The limit of a filter holds for each of the filters that it stacks, and not for all together.
     let sizes = row.bytes.map(|object| Sizes { filter: 0, object });
     let raise = near_memory(sizes, settings);
-    let counts = row.filters.zip(settings.cuckoo_filters);
-    let can_grow = counts.is_none_or(|(filters, most)| filters < most);
-    let last = || nearly_full(row, filter, settings).filter(|_| !can_grow);
-    let new = near_last_filter(row, filter, settings).or_else(last);
     new.into_iter().chain(raise).collect()
 }
 
-/// Warns of a filter that does not grow any more, and will take no more items soon.
+/// Warns of a filter that does not grow, and will take no more items soon.
 fn nearly_full(row: &Row, filter: &Params, settings: Settings) -> Option<Advice> {
     let (items, slots) = near(row.items?, row.capacity?)?;
     let why = format!(
@@ -35,27 +32,34 @@ fn nearly_full(row: &Row, filter: &Params, settings: Settings) -> Option<Advice>
     larger(row, filter, slots.saturating_mul(2), &why, settings)
 }
 
-/// Warns of a filter that has stacked at least two, and half of the filters that it may, as a key does that nobody reserved. If each filter
-/// is larger than the one before, the last two matter.
+/// Warns of a filter with half of the filters at which the server refuses all items, as a key has that nobody reserved. If each
+/// filter is larger than the one before, the last but one matters. A single filter is too early, unless it is refused.
 fn near_last_filter(row: &Row, filter: &Params, settings: Settings) -> Option<Advice> {
     let expansion = u64::from(filter.expansion);
     let (filters, most) = (row.filters?, settings.cuckoo_filters?);
     let is_late = match expansion {
+        0 => filters >= most,
         1 => filters.saturating_mul(2) >= most,
         _ => filters.saturating_add(1) >= most,
     };
-    if filters < 2 || !is_late {
+    if filters < most.min(2) || !is_late {
         return None;
+    }
+    let why = format!(
+        "it has {}, and {CUCKOO_FILTERS} refuses items at {}",
+        counted(filters, "filter"),
+        grouped(most)
+    );
+    if most < 2 {
+        // Then it refuses the items of any filter.
+        let bytes = planner::Limits::default().cuckoo_filters;
+        let name = CUCKOO_FILTERS;
+        return Some(Advice::raise(&why, &[Limit { name, bytes }]));
     }
     // Twice the slots, or more if each filter is larger than the one before: those that it has with the next one, but for the
     // first one's. For n filters of s to s·eⁿ⁻¹ slots, e·(s + … + s·eⁿ⁻¹) = s·e + … + s·eⁿ.
     let slots = row.capacity?.saturating_mul(expansion.max(2));
     let slots = slots.max(with_headroom(row.items?));
-    let why = format!(
-        "it has {} of the {} that {CUCKOO_FILTERS} allows, and refuses items once all are full",
-        counted(filters, "filter"),
-        grouped(most)
-    );
     larger(row, filter, slots, &why, settings)
 }
 
@@ -76,7 +80,7 @@ fn larger(row: &Row, filter: &Params, slots: u64, why: &str, settings: Settings)
     let made = Shape::new(&new)?.plan(0, &Limits::NONE).ok()?;
     let sizes = Sizes {
         filter: made.slots,
-        object: stored(made.bytes),
+        object: planner::stored(made.bytes),
     };
     // The settings may have other defaults than this filter.
     let command = format!(
@@ -90,10 +94,12 @@ fn larger(row: &Row, filter: &Params, slots: u64, why: &str, settings: Settings)
     Some(Advice::make(why, what, command, sizes, settings))
 }
 
-/// Returns the slots that a filter has once it can't grow any more.
+/// Returns the slots that a filter has once it takes no more items when it is full.
 fn reach(filter: &Params, settings: Settings) -> Option<u64> {
+    // The server refuses all items once a filter has the most filters, so the last one hardly takes any.
+    let most = settings.cuckoo_filters.unwrap_or(u64::MAX);
     let growing = Limits {
-        filters: settings.cuckoo_filters.unwrap_or(u64::MAX),
+        filters: most.saturating_sub(1),
         ..Limits::NONE
     };
     // A loaded filter may have more slots than one that a client makes.
