@@ -132,8 +132,9 @@ impl Cuckoo {
         Fault::impossible(field, text)
     }
 
-    /// Returns the command. It has all options, because a server's settings can change their defaults.
-    fn command(params: &Params) -> String {
+    /// Returns the command that creates a filter under a key. It has all options, because a server's settings can change their
+    /// defaults.
+    pub fn command(params: &Params, key: &str) -> String {
         let Params {
             capacity,
             bucket_size,
@@ -141,7 +142,7 @@ impl Cuckoo {
             expansion,
         } = params;
         format!(
-            "CF.RESERVE key {capacity} BUCKETSIZE {bucket_size} MAXITERATIONS {max_iterations} EXPANSION {expansion}"
+            "CF.RESERVE {key} {capacity} BUCKETSIZE {bucket_size} MAXITERATIONS {max_iterations} EXPANSION {expansion}"
         )
     }
 
@@ -166,7 +167,7 @@ impl Cuckoo {
         };
         let (text, limit) = stop(name, value, items);
         report.row("limit", text, limit);
-        let command = Self::command(params);
+        let command = Self::command(params, "key");
         report.row("command", command.clone(), command);
         report
     }

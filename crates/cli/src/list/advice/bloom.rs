@@ -4,7 +4,7 @@ use valkeybloom_planner as planner;
 use valkeybloom_protocol::bloom::Maker;
 use valkeybloom_sketches::bloom::{Growth, Kind};
 
-use super::piece::{Advice, names, near, new_key, number_of, with_headroom};
+use super::piece::{Advice, is_near, names, new_key, number_of, with_headroom};
 use crate::held::limits::{Limit, Settings, Sizes};
 use crate::held::row::{Bloom, Row};
 use crate::report::{counted, grouped, ratio, two_digits};
@@ -66,8 +66,8 @@ fn make(
     Some(Advice::make(why, what, command, sizes, settings))
 }
 
-/// Returns the items that a filter is reserved for. With a window, BF.RESERVE names those of one period, and `PERIODS` leaves out
-/// the current one.
+/// Returns the items that a filter is reserved for. The number is that of BF.RESERVE, which counts one period of a window. Its
+/// `PERIODS` does not count the current period.
 fn room(new: &planner::Bloom) -> String {
     let items = counted(new.items, "item");
     match new.kind {
@@ -76,8 +76,8 @@ fn room(new: &planner::Bloom) -> String {
     }
 }
 
-/// Returns the plan of a filter like this one, for this number of items, as the server makes new filters. Those of a server that does
-/// not say how differ little in size from this module's.
+/// Returns the plan of a new filter like this one, made the way the server makes filters. If that is unknown, the plan has this
+/// module's way; sizes differ little.
 fn planned(bloom: &Bloom, rate: f64, items: u64, settings: Settings) -> Option<planner::Bloom> {
     Some(planner::Bloom {
         maker: settings.maker.unwrap_or(Maker::Own),
@@ -90,7 +90,7 @@ fn near_capacity(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice>
     if bloom.growth != Some(Growth::Fixed) {
         return None;
     }
-    let (items, capacity) = near(row.items?, bloom.reach?)?;
+    let (items, capacity) = row.items.zip(bloom.reach).filter(is_near)?;
     let least = capacity.saturating_mul(2).max(with_headroom(items));
     let larger = planned(bloom, row.rate?, least, settings)?;
     let (items, room) = (
@@ -106,7 +106,7 @@ fn near_reach(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
     if bloom.growth == Some(Growth::Fixed) {
         return None;
     }
-    let (items, reach) = near(row.items?, bloom.reach?)?;
+    let (items, reach) = row.items.zip(bloom.reach).filter(is_near)?;
     let (limits, end) = match end_of_growth(row, bloom, reach, settings)? {
         End::Limits(limits) => {
             let end = number_of(&limits, "ends", "end");

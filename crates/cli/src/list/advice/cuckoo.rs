@@ -4,7 +4,7 @@ use valkeybloom_planner as planner;
 use valkeybloom_protocol::names::CUCKOO_FILTERS;
 use valkeybloom_sketches::cuckoo::{Limits, Params, Shape, ranges};
 
-use super::piece::{Advice, near, near_memory, new_key, with_headroom};
+use super::piece::{Advice, is_near, near_memory, new_key, with_headroom};
 use crate::held::limits::{Limit, Settings, Sizes};
 use crate::held::row::Row;
 use crate::report::{counted, grouped};
@@ -23,7 +23,7 @@ pub fn advise(row: &Row, filter: &Params, settings: Settings) -> Vec<Advice> {
 
 /// Warns of a filter that does not grow, and will take no more items soon.
 fn nearly_full(row: &Row, filter: &Params, settings: Settings) -> Option<Advice> {
-    let (items, slots) = near(row.items?, row.capacity?)?;
+    let (items, slots) = row.items.zip(row.capacity).filter(is_near)?;
     let why = format!(
         "it has {} in {}, and does not grow",
         counted(items, "item"),
@@ -82,15 +82,7 @@ fn larger(row: &Row, filter: &Params, slots: u64, why: &str, settings: Settings)
         filter: made.slots,
         object: planner::stored(made.bytes),
     };
-    // The settings may have other defaults than this filter.
-    let command = format!(
-        "CF.RESERVE {} {} BUCKETSIZE {} MAXITERATIONS {} EXPANSION {}",
-        new_key(row),
-        new.capacity,
-        new.bucket_size,
-        new.max_iterations,
-        new.expansion
-    );
+    let command = planner::Cuckoo::command(&new, &new_key(row));
     Some(Advice::make(why, what, command, sizes, settings))
 }
 

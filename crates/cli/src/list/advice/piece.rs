@@ -79,18 +79,20 @@ fn setting(limits: &[Limit]) -> String {
     format!("CONFIG SET{}", words.collect::<String>())
 }
 
-/// Returns a value and its limit, if it is near the limit.
-pub fn near(taken: u64, limit: u64) -> Option<(u64, u64)> {
-    (limit == 0 || ratio(taken, limit) >= NEAR).then_some((taken, limit))
+/// Returns whether a value is near its limit.
+pub fn is_near(&(taken, limit): &(u64, u64)) -> bool {
+    limit == 0 || ratio(taken, limit) >= NEAR
 }
 
 /// Warns of a value that grows, and whose bytes are near a limit.
 pub fn near_memory(sizes: Option<Sizes>, settings: Settings) -> Option<Advice> {
-    let nearest = settings.nearest(sizes?)?;
-    let Limit { name, bytes } = nearest.limit;
-    let (needed, most) = near(nearest.needed, bytes)?;
-    let (needed, most) = (grouped(needed), grouped(most));
-    let why = format!("it has {needed} bytes, and {name} allows {most}");
+    let nearest = settings.nearest(sizes?);
+    let nearest = nearest.filter(|nearest| nearest.share() >= NEAR)?;
+    let (needed, most) = (grouped(nearest.needed), grouped(nearest.limit.bytes));
+    let why = format!(
+        "it has {needed} bytes, and {} allows {most}",
+        nearest.limit.name
+    );
     Some(Advice::raise(&why, &[nearest.raised()]))
 }
 
