@@ -47,15 +47,24 @@ pub struct Chunk {
 pub fn scan(server: &Server, key: &[u8], cursor: u64) -> Result<Chunk, Fault> {
     let (next, bytes) = server.query(key, &command(key, cursor))?;
     let id = None;
-    Ok(Chunk { next, bytes, id })
+    after(cursor, Chunk { next, bytes, id })
 }
 
 /// Reads a chunk with the filter's id, if the server has ids.
 pub fn scan_with_id(server: &Server, key: &[u8], cursor: u64) -> Result<Chunk, Fault> {
     match server.query(key, command(key, cursor).arg("WITHID")) {
         Err(Fault::Refused(text)) if lacks_ids(&text) => scan(server, key, cursor),
-        reply => reply.map(|(next, bytes, id)| Chunk { next, bytes, id }),
+        reply => reply.and_then(|(next, bytes, id)| after(cursor, Chunk { next, bytes, id })),
     }
+}
+
+/// Returns the chunk at a cursor. The next cursor must be larger, so that chunks come to an end.
+fn after(cursor: u64, chunk: Chunk) -> Result<Chunk, Fault> {
+    if chunk.next > cursor || chunk.next == 0 {
+        return Ok(chunk);
+    }
+    let text = format!("{BF_SCANDUMP} does not end there");
+    Err(Fault::Unusable(text))
 }
 
 fn command(key: &[u8], cursor: u64) -> Cmd {
@@ -95,6 +104,22 @@ pub fn for_any_server(payload: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
     use valkeybloom_sketches::payload::restore;
+
+    #[test]
+    fn chunks_come_to_an_end() {
+        for (cursor, next, is_valid) in [
+            (0, 0, true),
+            (0, 1, true),
+            (5, 6, true),
+            (5, 0, true),
+            (5, 5, false),
+            (5, 1, false),
+        ] {
+            let (bytes, id) = (vec![], None);
+            let chunk = after(cursor, Chunk { next, bytes, id });
+            assert_eq!(chunk.is_ok(), is_valid, "{cursor} {next}");
+        }
+    }
 
     #[test]
     fn a_payload_names_its_type() {
