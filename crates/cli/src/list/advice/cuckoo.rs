@@ -21,11 +21,13 @@ pub fn advise(row: &Row, filter: &Params, settings: Settings) -> Vec<Advice> {
     new.into_iter().chain(raise).collect()
 }
 
-/// Warns of a filter that does not grow, and will take no more items soon.
+/// Warns of a filter that does not grow, and will take no more items soon: one that finds no room is refused, long before all
+/// slots are in use.
 fn nearly_full(row: &Row, filter: &Params, settings: Settings) -> Option<Advice> {
-    let (items, slots) = row.items.zip(row.capacity).filter(is_near)?;
+    let (items, slots) = (row.items?, row.capacity?);
+    Some((items, filter.sure_items(slots))).filter(is_near)?;
     let why = format!(
-        "it has {} in {}, and does not grow",
+        "it has {} in {}, does not grow, and may refuse items before all are used",
         counted(items, "item"),
         counted(slots, "slot")
     );
