@@ -123,14 +123,19 @@ BF.RESERVE stays 0.02 500 NONSCALING
 => BF.INSERT stays CAPACITY 500 ERROR 0.02 TIGHTENING 0.5 SEED <seed> NONSCALING
 ";
 
-/// The commands sent on, byte for byte.
-#[test]
-fn creations_are_sent_in_the_peers_words() {
-    let server = of("redisbloom")
+/// Returns a server that follows `RedisBloom`, and logs each command before it answers.
+fn with_log_like_redisbloom() -> Server {
+    of("redisbloom")
         .config("appendonly", "yes")
         .config("appendfsync", "always")
         .config("aof-use-rdb-preamble", "no")
-        .start();
+        .start()
+}
+
+/// The commands sent on, byte for byte.
+#[test]
+fn creations_are_sent_in_the_peers_words() {
+    let server = with_log_like_redisbloom();
     let mut client = server.client();
     let mut log = Log::of(&server);
     let header =
@@ -153,11 +158,7 @@ fn creations_are_sent_in_the_peers_words() {
 /// RedisBloom accepts empty chunks. They change nothing: a feed goes on, and replicas don't hear of them.
 #[test]
 fn an_empty_chunk_changes_nothing() {
-    let server = of("redisbloom")
-        .config("appendonly", "yes")
-        .config("appendfsync", "always")
-        .config("aof-use-rdb-preamble", "no")
-        .start();
+    let server = with_log_like_redisbloom();
     let mut client = server.client();
     let empty = (3, Vec::new());
     let header = &pieces_of_two_links()[0];
