@@ -170,14 +170,11 @@ impl Bloom {
         Ok(Shard { new, items, words })
     }
 
-    /// Returns the words of BF.RESERVE after the key. The default growth is left out unless the plan depends on it: a server's
-    /// settings can change it.
+    /// Returns the words of BF.RESERVE after the key. They name the growth even if it is the default, which a server's
+    /// settings can change.
     fn words(&self, capacity: u64, items: u64) -> String {
         let growth = match self.growth {
             Growth::Fixed => " NONSCALING".to_owned(),
-            Growth::By(factor) if factor.get() == EXPANSION && self.start.is_none() => {
-                String::new()
-            }
             Growth::By(expansion) => format!(" EXPANSION {expansion}"),
         };
         let kind = match self.kind {

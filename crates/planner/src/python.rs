@@ -47,6 +47,11 @@ pub fn line(plan: &Map<String, Value>) -> Option<String> {
                 continue;
             }
             "NONSCALING" => "expansion=None".to_owned(),
+            // The default of `Bloom`, which no setting changes.
+            "EXPANSION" if name == "BF.RESERVE" && options.as_slice().first() == Some(&"2") => {
+                options.next();
+                continue;
+            }
             option => format!("{}={}", keyword(option), number(options.next()?)),
         };
         arguments.push(argument);

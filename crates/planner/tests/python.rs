@@ -22,7 +22,10 @@ fn filters_of_peers_have_none() {
         let form = json!({ "items": "1M", "rate": "0.01", "maker": maker });
         let answer: Value =
             serde_json::from_str(&valkeybloom_planner::answer(&form.to_string())).expect("JSON");
-        assert_eq!(answer["values"]["command"], "BF.RESERVE key 0.01 1000000");
+        assert_eq!(
+            answer["values"]["command"],
+            "BF.RESERVE key 0.01 1000000 EXPANSION 2"
+        );
         assert_eq!(answer["python"], Value::Null);
     }
 }

@@ -192,7 +192,7 @@ fn the_page_works_without_a_mouse() {
         assert_eq!(unlabelled, [""; 0]);
         assert_eq!(undescribed, [""; 0]);
     }
-    assert_eq!(typed, ["BF.RESERVE key 0.01 5000", "#items=5k"]);
+    assert_eq!(typed, ["BF.RESERVE key 0.01 5000 EXPANSION 2", "#items=5k"]);
 }
 
 #[test]
@@ -276,8 +276,8 @@ fn a_link_keeps_the_fields() {
     assert_eq!(fields, ["window", "2.5k", "0.001", "10 min", "6", "1gb"]);
     // A link to other fields on the open page replaces them, and unknown words are ignored.
     let expected = [
-        "BF.RESERVE key 0.001 2500 WINDOW 600000 PERIODS 6",
-        "BF.RESERVE key 0.01 7",
+        "BF.RESERVE key 0.001 2500 EXPANSION 2 WINDOW 600000 PERIODS 6",
+        "BF.RESERVE key 0.01 7 EXPANSION 2",
     ];
     assert_eq!(commands, expected);
 }

@@ -10,7 +10,7 @@ growth.svg 30cc3e48db558173 sizing.md | | this module |
 rates.svg f68cf68e84822c75 sizing.md | requested | capacity |
 peers.svg 8b5a4768f63e6be4 speed.md | case | this module |
 speed.svg 03e06e9f6d7083cd speed.md | case | AMD: measured |
-list.svg f32db62672e88732 tool.md $ valkeybloom list 127.0.0.1:6379 --sort bytes --advice
+list.svg 3505c0b1d4af1025 tool.md $ valkeybloom list 127.0.0.1:6379 --sort bytes --advice
 dashboard.svg a76e750492202281 operating.md | seconds | items |
 count-min.svg 56e81406f829c38d count-min.md | error, probability | stream |
 top-k.svg fc8e0e4509a0a500 top-k.md | k, width × depth |
