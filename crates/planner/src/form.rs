@@ -19,7 +19,7 @@ use crate::{Fault, Request, python, words};
 
 /// Plans what the form asks for. `fields` is a JSON object: the words in the form, by the names of their fields. The answer
 /// is a JSON object, too. If fields are wrong, it has only their `faults`. Otherwise it has `rows` for people, `values` for
-/// programs, `refusal`, the reason why a server refuses the command, or null, `python`, a line of Python, or null, and
+/// programs, `refusal`, the reason why a server can't hold it, or null, `python`, a line of Python, or null, and
 /// `pictures`.
 pub fn answer(fields: &str) -> String {
     let fields = match serde_json::from_str(fields) {

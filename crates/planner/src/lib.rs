@@ -47,7 +47,7 @@ pub trait Request {
 pub struct Planned {
     /// The figures, and the command.
     pub report: Report,
-    /// Why a server with these limits refuses the command, and what to do about it; `None` if it does not.
+    /// Why a server with these limits can't hold it, and what to do about it; `None` if it can.
     pub refusal: Option<String>,
 }
 

@@ -126,11 +126,11 @@ pub fn stop(name: &str, value: Option<u64>, items: u64) -> (String, Value) {
     (text, found)
 }
 
-/// Returns why a server refuses what exceeds these settings, and what to do about it; `None` if there are none. Each setting
+/// Returns why a server can't hold what exceeds these settings, and what to do about it; `None` if there are none. Each setting
 /// comes with what it has to be.
 pub fn refusal(exceeded: &[(&str, u64)], or: &str) -> Option<String> {
     let (&(first, least), others) = exceeded.split_first()?;
-    let mut text = format!("a server with these limits refuses it: set {first} to {least}");
+    let mut text = format!("a server with these limits can't hold it: set {first} to {least}");
     for (other, least) in others {
         text = format!("{text} and {other} to {least}");
     }
