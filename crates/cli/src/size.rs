@@ -321,7 +321,7 @@ impl Existing {
 
         let rate = self.rate.map(Fraction::get).or(row.rate);
         if let Some(new) = rate.and_then(|rate| bloom.plan(rate, items.max(1))) {
-            let (new_bytes, _) = new.when_full()?;
+            let new_bytes = new.figures()?.bytes;
             report.number("bytes if reserved for its items", new_bytes);
             let saved = bytes.saturating_sub(new_bytes);
             let percent = ratio(saved, bytes) * 100.0;

@@ -13,7 +13,7 @@ use valkeybloom_sketches::bloom::{
 use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 
 use crate::limits::{BEYOND_MEMORY, Limits, refusal, require_within_memory, stop, stored};
-use crate::picture::{Curve, Picture, whole};
+use crate::picture::{Curve, Picture};
 use crate::report::{Report, ratio, rounded, to_double};
 use crate::{Fault, Planned, Request};
 
@@ -51,6 +51,21 @@ pub enum Shards {
     Exactly(NonZeroU32),
 }
 
+/// The figures of a filter with all its items.
+#[derive(Clone, Copy, Debug)]
+pub struct Figures {
+    /// The size in bytes of the value.
+    pub bytes: u64,
+    /// The number of its filters or tables.
+    pub filters: u64,
+    /// The expected error rate.
+    pub rate: f64,
+    /// The lowest limit on a filter that admits it.
+    pub least_filter_limit: u64,
+    /// The lowest limit on an object that admits it.
+    pub least_object_limit: u64,
+}
+
 /// One shard of a filter, or the whole filter.
 struct Shard {
     new: New,
@@ -80,49 +95,49 @@ impl Bloom {
         format!("{BF_RESERVE} {key} {words}")
     }
 
-    /// Returns the size in bytes of the value when it is full, and the number of its filters or tables.
+    /// Returns the figures of the filter.
     ///
     /// # Errors
     /// There is no such filter.
-    pub fn when_full(&self) -> Result<(u64, u64), Fault> {
+    pub fn figures(&self) -> Result<Figures, Fault> {
         let shard = self.shard(NonZeroU32::MIN, self.maker)?;
         let plan = shard.plan(BloomLimits::NONE)?;
-        Ok((stored(plan.full_bytes), plan.parts.len() as u64))
+        Ok(Figures {
+            bytes: stored(plan.full_bytes),
+            filters: plan.parts.len() as u64,
+            rate: plan.rate_at(plan.items),
+            least_filter_limit: plan.least.filter_bytes,
+            least_object_limit: stored(plan.least.object_bytes),
+        })
     }
 
-    /// Returns the sizes in bytes of the first filter or table, and of the value, when it is made.
-    ///
-    /// # Errors
-    /// There is no such filter.
-    pub fn when_made(&self) -> Result<(u64, u64), Fault> {
-        let shard = self.shard(NonZeroU32::MIN, self.maker)?;
-        let plan = shard.plan(BloomLimits::NONE)?;
-        let first = plan.parts.first().map_or(0, |part| part.bytes(0));
-        Ok((first, stored(plan.first_bytes)))
-    }
-
-    /// Returns about how many bytes the next filter takes that is stacked on `filters` filters with room for the items.
-    pub fn next_filter_bytes(&self, filters: u64) -> Option<u64> {
-        let Growth::By(factor) = self.growth else {
-            return None;
+    /// Returns the sizes in bytes of the newest filter, and of the value, once a stack of `filters` filters with room for the
+    /// items has room for `more` items. Returns `None` if there is no such stack.
+    pub fn growth_to(&self, more: u64, filters: u64) -> Option<(u64, u64)> {
+        let stack = |first, items| {
+            let start = Some(first);
+            let stack = Self {
+                items,
+                start,
+                ..self.clone()
+            };
+            let shard = stack.shard(NonZeroU32::MIN, self.maker).ok()?;
+            shard.plan(BloomLimits::NONE).ok()
         };
-        // Capacities are a geometric series. Where it is flat, the law makes later filters larger.
-        let (factor, depth) = (f64::from(factor.get()), to_double(filters));
-        let series = if factor > 1.0 {
-            (factor.powf(depth) - 1.0) / (factor - 1.0)
-        } else {
-            depth
-        };
-        let first = whole(to_double(self.items) / series);
-        let stack = Self {
-            items: self.items.saturating_add(1),
-            start: Some(first.max(1)),
-            ..self.clone()
-        };
-        let shard = stack.shard(NonZeroU32::MIN, self.maker).ok()?;
-        let plan = shard.plan(BloomLimits::NONE).ok()?;
-        let last = plan.parts.last()?;
-        Some(last.bytes(last.capacity))
+        // The larger the first filter is, the fewer filters have room for the items.
+        let (mut too_small, mut first) = (0, self.items);
+        while first - too_small > 1 {
+            let middle = too_small + (first - too_small) / 2;
+            let has_room = |plan: Plan| plan.parts.len() as u64 <= filters;
+            if stack(middle, self.items).is_some_and(has_room) {
+                first = middle;
+            } else {
+                too_small = middle;
+            }
+        }
+        let plan = stack(first, more)?;
+        let newest = plan.parts.last()?;
+        Some((newest.bytes(newest.capacity), stored(plan.full_bytes)))
     }
 
     fn shards(&self, limits: &Limits) -> Result<NonZeroU32, Fault> {
@@ -370,6 +385,39 @@ mod tests {
 
     use super::*;
     use crate::limits::tests::check;
+
+    /// Also under expansion 1, where later filters are larger than the law of expansion says.
+    #[test]
+    fn growth_is_known_from_the_room_and_the_number_of_filters() {
+        for maker in Maker::ALL {
+            for (start, expansion) in [(1, 2), (7, 1), (100, 3), (1000, 10)] {
+                let request = Bloom {
+                    start: Some(start),
+                    growth: Growth::from_expansion(expansion),
+                    maker,
+                    ..Bloom::plain(100_000, Fraction::new(0.01).expect("a rate"))
+                };
+                let Ok(plan) = request
+                    .shard(NonZeroU32::MIN, maker)
+                    .and_then(|shard| shard.plan(BloomLimits::NONE))
+                else {
+                    assert_eq!(expansion, 1, "{maker:?}");
+                    continue;
+                };
+                let mut items = 0;
+                for (number, parts) in (1..).zip(plan.parts.windows(2)) {
+                    items += parts[0].capacity;
+                    let stack = Bloom {
+                        items,
+                        start: None,
+                        ..request.clone()
+                    };
+                    let expected = Some((parts[1].bytes(0), stored(parts[1].object_bytes)));
+                    assert_eq!(stack.growth_to(items + 1, number), expected, "{stack:?}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_refusal_names_each_limit() {

@@ -21,7 +21,7 @@ mod report;
 mod sketch;
 pub mod words;
 
-pub use bloom::{Bloom, Shards};
+pub use bloom::{Bloom, Figures, Shards};
 pub use cuckoo::Cuckoo;
 pub use form::answer;
 pub use limits::{Limits, stored};

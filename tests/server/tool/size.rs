@@ -112,8 +112,8 @@ fn size(client: &mut Client) -> i64 {
     info(client, "key", "Size").as_int()
 }
 
-/// Adds items to the object until it counts `most`.
-fn fill(client: &mut Client, most: i64) {
+/// Adds items to the object `key` until it counts `most`.
+pub fn fill(client: &mut Client, most: i64) {
     let mut next = 0;
     loop {
         let held = info(client, "key", "Number of items inserted").as_int();

@@ -93,7 +93,7 @@ impl Settings {
     }
 
     /// Returns what the limits that are known are to admit for an object of these sizes.
-    fn demands(self, Sizes { filter, object }: Sizes) -> impl Iterator<Item = Demand> {
+    pub fn demands(self, Sizes { filter, object }: Sizes) -> impl Iterator<Item = Demand> {
         let limits = [
             (FILTER_MEMORY, self.filter_limit, filter),
             (OBJECT_MEMORY, self.object_limit, object),

@@ -2,9 +2,10 @@
 
 use valkeybloom_planner as planner;
 use valkeybloom_protocol::bloom::Maker;
-use valkeybloom_sketches::bloom::{Growth, Kind};
+use valkeybloom_sketches::bloom::{Dialect, Growth, Kind};
 
-use super::piece::{Advice, is_near, names, new_key, number_of, with_headroom};
+use super::piece::{Advice, is_near, names, near_memory, new_key, number_of, with_headroom};
+use crate::family::dialect_of;
 use crate::held::limits::{Limit, Settings, Sizes};
 use crate::held::row::{Bloom, Row};
 use crate::report::{counted, grouped, ratio, two_digits};
@@ -24,22 +25,25 @@ const ESTIMATED_WELL: f64 = 0.001;
 /// A limit of which an estimate takes more than this share may be the one that ends growth.
 const LIKELY_SHARE: f64 = 0.5;
 
-/// The eighths of a filter's limit that the newest of several tables is taken to have.
+/// A limit of which an estimate takes this part of the largest share may as well be the one.
+const AS_LIKELY: f64 = 0.875;
+
+/// The eighths of a filter's limit that the newest of several tables is taken to have, unless the object has fewer bytes.
 const NEWEST_TABLE_EIGHTHS: u64 = 7;
 
 /// What ends the growth of a filter.
 enum End {
     /// The limits that the next filter exceeds, with values that admit it.
     Limits(Vec<Limit>),
-    /// Probably this limit, with a value that admits more.
-    Likely(Limit),
+    /// Probably one of these limits, with values that admit more.
+    Likely(Vec<Limit>),
     /// The error rate of the next filter, which would be too small.
     Rate,
 }
 
 /// Advises to raise the limits that end a filter's growth, and to fill at most one new filter in its place.
 pub fn advise(row: &Row, bloom: &Bloom, settings: Settings) -> Vec<Advice> {
-    let raise = near_reach(row, bloom, settings);
+    let raise = near_reach(row, bloom, settings).or_else(|| near_limit(row, bloom, settings));
     let fill = near_capacity(row, bloom, settings)
         .or_else(|| above_rate(row, bloom, settings))
         .or_else(|| stacked(row, bloom, settings));
@@ -60,10 +64,17 @@ fn make(
     new: &planner::Bloom,
     settings: Settings,
 ) -> Option<Advice> {
-    let (filter, object) = new.when_made().ok()?;
     let command = new.command(&new_key(row));
-    let sizes = Sizes { filter, object };
-    Some(Advice::make(why, what, command, sizes, settings))
+    Some(Advice::make(why, what, command, full_sizes(new)?, settings))
+}
+
+/// Returns the sizes that limits have to admit for a filter with all its items.
+fn full_sizes(new: &planner::Bloom) -> Option<Sizes> {
+    let figures = new.figures().ok()?;
+    Some(Sizes {
+        filter: figures.least_filter_limit,
+        object: figures.least_object_limit,
+    })
 }
 
 /// Returns the items that a filter is reserved for. The number is that of BF.RESERVE, which counts one period of a window. Its
@@ -76,11 +87,12 @@ fn room(new: &planner::Bloom) -> String {
     }
 }
 
-/// Returns the plan of a new filter like this one, made the way the server makes filters. If that is unknown, the plan has this
-/// module's way; sizes differ little.
+/// Returns the plan of a new filter like this one, made the way the server makes filters. If that is unknown, a plain one has
+/// this module's way, because sizes differ little. There is no plan for others, which the server may not make.
 fn planned(bloom: &Bloom, rate: f64, items: u64, settings: Settings) -> Option<planner::Bloom> {
+    let assumed = (bloom.kind == Kind::Plain).then_some(Maker::Own);
     Some(planner::Bloom {
-        maker: settings.maker.unwrap_or(Maker::Own),
+        maker: settings.maker.or(assumed)?,
         ..bloom.plan(rate, items)?
     })
 }
@@ -112,17 +124,38 @@ fn near_reach(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
             let end = number_of(&limits, "ends", "end");
             (limits, end)
         }
-        End::Likely(limit) => (vec![limit], "may end"),
+        End::Likely(limits) => (limits, "may end"),
         End::Rate => return None,
     };
-    let (items, names) = (counted(items, "item"), names(&limits));
-    // Limits that were lowered may not even admit the first table.
-    let at = match reach {
-        0 => "any number of items".to_owned(),
-        _ => grouped(reach),
+    let names = names(&limits);
+    // Tables take at least as many items, and limits that were lowered may not even admit the first one.
+    let at = if reach == 0 || items > reach {
+        "any number of items".to_owned()
+    } else {
+        grouped(reach)
     };
+    let items = counted(items, "item");
     let why = format!("it has {items}, and {names} {end} its growth at {at}");
     Some(Advice::raise(&why, &limits))
+}
+
+/// Warns of a table that does not grow, and that a memory limit keeps from taking all its items.
+fn near_limit(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
+    if bloom.kind == Kind::Plain || bloom.growth != Some(Growth::Fixed) {
+        return None;
+    }
+    let full = full_sizes(&bloom.plan(row.rate?, row.capacity?)?)?;
+    let is_refused = !settings.exceeded(full).is_empty();
+    near_memory(row.bytes.filter(|_| is_refused).map(Sizes::whole), settings)
+}
+
+/// Returns the implementation that a stack follows. Those of this module and of valkey-bloom have the same type.
+fn maker_of(row: &Row, settings: Settings) -> Maker {
+    match (dialect_of(&row.kind), settings.maker) {
+        (Some(Dialect::RedisBloom), _) => Maker::RedisBloom,
+        (_, Some(Maker::ValkeyBloom)) => Maker::ValkeyBloom,
+        _ => Maker::Own,
+    }
 }
 
 /// Returns what ends a filter's growth; `None` if a figure for it is unknown.
@@ -131,14 +164,19 @@ fn end_of_growth(row: &Row, bloom: &Bloom, reach: u64, settings: Settings) -> Op
     let (bytes, filters) = (row.bytes?, row.filters?);
     let sizes = match (bloom.kind, filters) {
         (Kind::Plain, _) => {
-            let filter = bloom.plan(row.rate?, reach)?.next_filter_bytes(filters)?;
-            let object = bytes.saturating_add(filter);
+            let stack = planner::Bloom {
+                maker: maker_of(row, settings),
+                ..bloom.plan(row.rate?, row.capacity?)?
+            };
+            let (filter, object) = stack.growth_to(reach.saturating_add(1), filters)?;
+            // A stack may have grown by another law before. What RedisBloom reports leaves out what only this module has.
+            let object = object.max(bytes.saturating_add(filter));
             Sizes { filter, object }
         }
         (_, 1) => Sizes::whole(bytes),
-        // The size of the newest table is unknown. It ends the growth unless the object is near its own limit.
+        // The size of the newest table is unknown.
         _ => Sizes {
-            filter: filter_limit / 8 * NEWEST_TABLE_EIGHTHS,
+            filter: bytes.min(filter_limit / 8 * NEWEST_TABLE_EIGHTHS),
             object: bytes,
         },
     };
@@ -147,12 +185,13 @@ fn end_of_growth(row: &Row, bloom: &Bloom, reach: u64, settings: Settings) -> Op
         return Some(End::Limits(exceeded));
     }
     // The sizes of tables, and of the filters of other modules, are estimates.
-    let nearest = settings.nearest(sizes)?;
-    Some(if nearest.share() > LIKELY_SHARE {
-        End::Likely(nearest.raised())
-    } else {
-        End::Rate
-    })
+    let nearest = settings.nearest(sizes)?.share();
+    if nearest <= LIKELY_SHARE {
+        return Some(End::Rate);
+    }
+    let likely = settings.demands(sizes);
+    let likely = likely.filter(|demand| demand.share() >= nearest * AS_LIKELY);
+    Some(End::Likely(likely.map(|demand| demand.raised()).collect()))
 }
 
 /// Warns of a filter with more false positives than requested.
@@ -163,6 +202,10 @@ fn above_rate(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
         return None;
     }
     let larger = planned(bloom, requested, with_headroom(row.items?), settings)?;
+    // RedisBloom's filters of few items have a higher rate than requested, so another one may be no better.
+    if now <= larger.figures().ok()?.rate * certain {
+        return None;
+    }
     let now = two_digits(now);
     let why = format!("its error rate is {now} now, and {requested} was requested");
     fill(row, &why, &larger, settings)
@@ -175,7 +218,8 @@ fn stacked(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
         return None;
     }
     let new = planned(bloom, rate, with_headroom(row.items?), settings)?;
-    let (new_bytes, new_filters) = new.when_full().ok()?;
+    let figures = new.figures().ok()?;
+    let (new_bytes, new_filters) = (figures.bytes, figures.filters);
     let saved = bytes.saturating_sub(new_bytes);
     let smaller = saved >= WORTH_BYTES && ratio(saved, bytes) >= WORTH_SHARE;
     let quicker = filters >= DEEP && new_filters < filters;
