@@ -39,15 +39,16 @@ impl Advice {
         Self::new(why, what, setting(limits))
     }
 
-    /// Advises to make a value of these sizes. Limits that refuse it are raised first.
+    /// Advises to make a value of these sizes. Limits that are too low for it are raised first.
     pub fn make(why: &str, what: &str, command: String, sizes: Sizes, settings: Settings) -> Self {
-        let refusing = &settings.exceeded(sizes)[..];
-        if refusing.is_empty() {
+        let too_low = &settings.exceeded(sizes)[..];
+        if too_low.is_empty() {
             return Self::new(why, what, command);
         }
-        let refuse = number_of(refusing, "refuses", "refuse");
-        let what = format!("{what}; first raise {}, which {refuse} it", names(refusing));
-        Self::new(why, &what, setting(refusing))
+        let are = number_of(too_low, "is", "are");
+        let names = names(too_low);
+        let what = format!("{what}; first raise {names}, which {are} too low for it");
+        Self::new(why, &what, setting(too_low))
     }
 
     pub fn json(&self) -> Value {
