@@ -83,6 +83,11 @@ impl Job {
         }
     }
 
+    /// Runs it to its end at an address.
+    fn run(&self, to: &str) -> Output {
+        self.start(to).wait_with_output().expect("it is ours")
+    }
+
     fn start(&self, to: &str) -> Child {
         let words = format!("{} {to}", self.line);
         let mut command = command(&words.split(' ').collect::<Vec<_>>());
@@ -278,10 +283,7 @@ fn a_signal_ends_a_run_that_says_where_it_goes_on() {
         assert_eq!(output.status.code(), Some(status), "{output:?}");
         let done = done_in(&output, "interrupted: at least ", GOES_ON);
         assert!((10_000..24_000).contains(&done), "{done}");
-        let output = job
-            .start(&url(&server))
-            .wait_with_output()
-            .expect("it is ours");
+        let output = job.run(&url(&server));
         let before = String::from_utf8_lossy(&output.stderr).into_owned();
         let before = before.strip_prefix("going on after ").expect("it says so");
         let (before, _) = before
@@ -325,7 +327,7 @@ fn runs_go_on_after_their_server_crashed_and_read_its_log() {
                 kill(pid);
                 true
             });
-            let output = job.start(&to).wait_with_output().expect("it is ours");
+            let output = job.run(&to);
             assert_eq!(output.status.code(), Some(1), "{output:?}");
             let error = report(&output)["error"].to_string();
             assert!(
@@ -335,10 +337,7 @@ fn runs_go_on_after_their_server_crashed_and_read_its_log() {
             server.kill();
             server.start_again();
         }
-        let output = job
-            .start(&url(&server))
-            .wait_with_output()
-            .expect("it is ours");
+        let output = job.run(&url(&server));
         job.assert_done(&mut server.client(), &output);
     }
 }
