@@ -250,7 +250,8 @@ pub unsafe extern "C" fn valkeybloom_near_describe(
     })
 }
 
-/// Returns the numbers of a description, with their names in follower.js. The age is in microseconds, and NaN without a copy.
+/// Returns the numbers of a description, with their names in follower.js. The age is in microseconds, and NaN
+/// before the first complete poll.
 #[allow(clippy::cast_precision_loss, reason = "numbers of JavaScript")]
 fn numbers(follower: &Follower, now: Duration) -> [(&'static str, f64); 7] {
     let done = follower.stats();

@@ -156,7 +156,7 @@ impl Follower {
         now < self.fresh_until
     }
 
-    /// Returns how old the copy is: the time since the last complete poll was sent. `None` if there is no copy.
+    /// Returns how old the copy is: the time since the last complete poll was sent. `None` before the first one.
     pub fn age(&self, now: Duration) -> Option<Duration> {
         self.read_at.map(|read_at| now.saturating_sub(read_at))
     }

@@ -7,14 +7,16 @@
 //! | Look | the type of a filter that only grows | Chunks |
 //! | | any other type of a sketch | Dump |
 //! | Chunks | a chunk that does not fit the others, or no such key | Chunks, from the first one |
+//! | | no ids from this server | Chunks, from the first one and without ids |
 //! | | the header of a table, or no such command | Dump |
 //! | Dump | no such key | Look |
 //! | Chunks, Dump | any other refusal, or a dump that can't be decoded | Recheck |
 //! | Recheck | another type than before | as after Look |
 //! | | the same type, or any error | the end, with the first failure |
-//! | any | no reply | the end |
+//! | any | no reply, one of another form, or no memory | the end |
 //!
-//! The attempts to read the value are counted. The last one is a DUMP, which reads it at once.
+//! The attempts to read the value are counted. The last one is a DUMP, which reads it at once, and ends the fetch even if the
+//! key has gone.
 
 use std::mem;
 use std::ops::ControlFlow::{self, Break, Continue};
@@ -374,7 +376,7 @@ mod tests {
             // Its successor counts, so its chunks are not read.
             ("ac", "TYPE 0 DUMP", "c"),
             ("aac", "TYPE 0 1 0 DUMP", "c"),
-            ("aaac", "TYPE 0 1 0 DUMP", "c"),
+            ("aaac", "TYPE 0 1 0 0 DUMP", "c"),
             ("c", "TYPE DUMP", "c"),
         ] {
             let last = values.chars().last().expect("a letter");

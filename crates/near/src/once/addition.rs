@@ -60,7 +60,7 @@ impl Form {
                 name.extend(receipt.to_string().bytes());
             }
             // New items begin an own receipt anew if it has expired since its last use. A failed command must not: its
-            // answers would be lost silently.
+            // answers would be lost silently, as they are at position 0, where a receipt begins in any case.
             let is_new = part.repeat.is_none();
             let begins = self.begin.map_or(is_new, |begin| begin == position);
             words.extend([b"ONCE".to_vec(), name, position.to_string().into_bytes()]);

@@ -220,6 +220,8 @@ impl Debts {
         let free = match &debt.answers {
             // The commands of other calls may still add the refused item at this position.
             Answers::InReceipt(_) if is_partial && debt.calls > 1 => return None,
+            // So may a command of a call that has ended, if it comes late.
+            Answers::InReceipt(_) if is_partial => None,
             Answers::InReceipt(cursor) => Some(cursor.after(answers.len())),
             Answers::Known(known) if known.len() >= answers.len() => return None,
             Answers::Known(_) => None,

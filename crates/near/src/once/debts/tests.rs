@@ -150,7 +150,7 @@ impl Pair {
                     let answers = command.answers[..answered].to_vec();
                     let free = self.debts.answer(&repeat, answers);
                     let is_final = answered == count || command.calls == 1;
-                    let frees = is_final && command.state == State::InReceipt;
+                    let frees = answered == count && command.state == State::InReceipt;
                     let end = Cursor {
                         receipt: repeat.id(),
                         position: 100 + answered as u64,
