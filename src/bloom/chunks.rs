@@ -12,7 +12,7 @@
 //! | complete, no items | in a filter | overwrites | overwrites | overwrites |
 //! | complete, with items | in a filter | refused | overwrites | overwrites |
 //!
-//! All others are refused. Only objects of `RedisBloom` are overwritten or get zeros: it allocates and clears the memory of
+//! All others are refused, and an empty chunk overwrites nothing. Only objects of `RedisBloom` are overwritten or get zeros: it allocates and clears the memory of
 //! all filters with the header, and copies each chunk to its place.
 
 use valkeybloom_protocol::bloom::redisbloom::error as redisbloom;

@@ -150,8 +150,10 @@ impl Bloom {
                     let shard = self.shard(shards, self.maker);
                     shard.is_ok_and(|shard| shard.plan(limits.of_bloom()).is_ok())
                 });
+                // What no number of shards makes possible has another reason.
+                let other = || self.shard(NonZeroU32::MIN, self.maker).err();
                 let text = format!("more than {MOST_SHARDS} shards would be needed");
-                fewest.ok_or_else(|| Fault::impossible("shards", text))
+                fewest.ok_or_else(|| other().unwrap_or_else(|| Fault::impossible("shards", text)))
             }
         }
     }

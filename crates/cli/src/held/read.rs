@@ -165,7 +165,11 @@ impl<'s> Reader<'s> {
         let commands = lists.iter().map(|row| on_key("TOPK.LIST", &row.key));
         let replies = self.server.call_all(&commands.collect::<Vec<_>>());
         for (row, reply) in lists.into_iter().zip(replies) {
-            let items: Option<Vec<Value>> = optional(reply)?;
+            let items: Option<Vec<Value>> = match optional(reply) {
+                // Such a list is only not counted.
+                Err(fault) if !fault.affects_all_keys() => None,
+                items => items?,
+            };
             // RedisBloom fills the list with nulls.
             let listed = items.map(|items| items.iter().filter(|it| **it != Value::Nil).count());
             row.items = listed.map(|count| count as u64);

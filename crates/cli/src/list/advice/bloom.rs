@@ -97,13 +97,26 @@ fn planned(bloom: &Bloom, rate: f64, items: u64, settings: Settings) -> Option<p
     })
 }
 
+/// Returns the number of items of a filter; with a window, once all its periods have as many as the live ones, or as the current
+/// one.
+fn items_to_hold(row: &Row, bloom: &Bloom) -> Option<u64> {
+    let items = row.items?;
+    let Kind::Windowed(window) = bloom.kind else {
+        return Some(items);
+    };
+    let of_live = items.div_ceil(bloom.live_periods?.max(1));
+    let of_each = of_live.max(bloom.period_items?);
+    Some(of_each.saturating_mul(window.periods() + 1))
+}
+
 /// Warns of a filter that does not grow, and will take no more items soon.
 fn near_capacity(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
     if bloom.growth != Some(Growth::Fixed) {
         return None;
     }
     let (items, capacity) = row.items.zip(bloom.reach).filter(is_near)?;
-    let least = capacity.saturating_mul(2).max(with_headroom(items));
+    let least = with_headroom(items_to_hold(row, bloom)?);
+    let least = least.max(capacity.saturating_mul(2));
     let larger = planned(bloom, row.rate?, least, settings)?;
     let (items, room) = (
         counted(items, "item"),
@@ -130,12 +143,12 @@ fn near_reach(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
     let names = names(&limits);
     // Tables take at least as many items, and limits that were lowered may not even admit the first one.
     let at = if reach == 0 || items > reach {
-        "any number of items".to_owned()
+        "now".to_owned()
     } else {
-        grouped(reach)
+        format!("at {}", grouped(reach))
     };
     let items = counted(items, "item");
-    let why = format!("it has {items}, and {names} {end} its growth at {at}");
+    let why = format!("it has {items}, and {names} {end} its growth {at}");
     Some(Advice::raise(&why, &limits))
 }
 
@@ -201,7 +214,8 @@ fn above_rate(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
     if now <= requested * certain {
         return None;
     }
-    let larger = planned(bloom, requested, with_headroom(row.items?), settings)?;
+    let least = with_headroom(items_to_hold(row, bloom)?);
+    let larger = planned(bloom, requested, least, settings)?;
     // RedisBloom's filters of few items have a higher rate than requested, so another one may be no better.
     if now <= larger.figures().ok()?.rate * certain {
         return None;
@@ -217,7 +231,8 @@ fn stacked(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
     if filters == 1 {
         return None;
     }
-    let new = planned(bloom, rate, with_headroom(row.items?), settings)?;
+    let least = with_headroom(items_to_hold(row, bloom)?);
+    let new = planned(bloom, rate, least, settings)?;
     let figures = new.figures().ok()?;
     let (new_bytes, new_filters) = (figures.bytes, figures.filters);
     let saved = bytes.saturating_sub(new_bytes);

@@ -31,7 +31,14 @@ fn nearly_full(row: &Row, filter: &Params, settings: Settings) -> Option<Advice>
         counted(items, "item"),
         counted(slots, "slot")
     );
-    larger(row, filter, slots.saturating_mul(2), &why, settings)
+    let least = filter.sure_slots(with_headroom(items));
+    larger(
+        row,
+        filter,
+        slots.saturating_mul(2).max(least),
+        &why,
+        settings,
+    )
 }
 
 /// Warns of a filter with half of the filters at which the server refuses all items, as a key has that nobody reserved. If each

@@ -54,8 +54,8 @@ impl Advisor {
                 let fill = sketches::narrow(row, list, settings);
                 fill.into_iter().chain(whole()).collect()
             }
-            Details::TDigest(_) => Vec::from_iter(whole()),
-            Details::Unknown | Details::CountMin { .. } => vec![],
+            // No command that adds to these has a limit on memory.
+            Details::TDigest(_) | Details::Unknown | Details::CountMin { .. } => vec![],
         };
         let days = row.idle_seconds.map(|seconds| seconds / 86_400);
         let days = days.filter(|days| *days >= self.idle_days && !is_partial);

@@ -28,10 +28,11 @@ impl Cells {
         }
     }
 
-    /// Allocates memory for all cells of an object of `RedisBloom`, or returns `None` if allocation fails. So the
-    /// missing bytes count against limits before they are written as zeros: without this memory, they are not written, as those
-    /// of other dialects. These reserve nothing, except in WebAssembly: it has no pages to move, so memory that
-    /// grows with the chunks would be copied, and a program's events would wait for that.
+    /// Allocates memory for all cells of an object of `RedisBloom`, or returns `None` if allocation fails. Its missing bytes
+    /// are written as zeros once they have this memory, which counts against limits.
+    ///
+    /// Other dialects reserve nothing, except in WebAssembly: it has no pages to move, so memory that grows with the chunks would
+    /// be copied, and a program's events would wait for that.
     pub fn reserve(&mut self) -> Option<()> {
         if self.dialect != Dialect::RedisBloom && !cfg!(target_family = "wasm") {
             return Some(());
@@ -120,9 +121,9 @@ impl Cells {
         })
     }
 
-    /// Returns whether `length` bytes that end at `cursor` are within one filter.
+    /// Returns whether `length` bytes, one at least, that end at `cursor` are within one filter.
     pub fn has_place(&self, cursor: u64, length: u64) -> bool {
-        let Some(end) = cursor.checked_sub(1) else {
+        let Some(end) = cursor.checked_sub(1).filter(|_| length > 0) else {
             return false;
         };
         let mut start = 0;
