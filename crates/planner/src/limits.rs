@@ -70,7 +70,7 @@ impl Limits {
 
     /// Returns the limits on the filters of a cuckoo filter that are filled: one that has as many as the setting allows takes no
     /// more items, even if the last of them has room.
-    pub(crate) fn of_cuckoo(&self) -> cuckoo::Limits {
+    pub fn of_cuckoo(&self) -> cuckoo::Limits {
         cuckoo::Limits {
             filters: self.cuckoo_filters.saturating_sub(1),
             filter_bytes: self.filter,
@@ -84,13 +84,6 @@ impl Limits {
             filter: u64::MAX,
             ..self
         }
-    }
-
-    /// Returns the setting that limits the memory of a sketch of this size, and its value.
-    pub(crate) fn refusing(&self, bytes: u64) -> Option<(&'static str, u64)> {
-        let limits = [(FILTER_MEMORY, self.filter), (OBJECT_MEMORY, self.object)];
-        let mut limits = limits.into_iter();
-        limits.find(|&(name, limit)| bytes > limit && (limit > 0 || name == FILTER_MEMORY))
     }
 
     /// Returns the setting that a larger filter exceeds, and its value.

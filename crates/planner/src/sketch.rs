@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use valkeybloom_protocol::names::FILTER_MEMORY;
 use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::cms::{self, CellSize};
 use valkeybloom_sketches::tdigest::{self, Compression};
@@ -47,12 +48,14 @@ pub struct TDigest {
 fn planned(mut report: Report, bytes: u64, limits: &Limits, command: String) -> Planned {
     let bytes = stored(bytes);
     report.number("bytes", bytes);
-    let refusing = limits.refusing(bytes);
-    let text = refusing.map(|(name, limit)| format!("{name} {}", grouped(limit)));
-    let found = refusing.map(|(name, limit)| json!({ "name": name, "bytes": limit }));
+    let exceeded = limits.exceeded(bytes, bytes);
+    let first = exceeded.first();
+    let first = first.map(|(name, _)| limits.memory(*name == FILTER_MEMORY));
+    let text = first.map(|(name, limit)| format!("{name} {}", grouped(limit)));
+    let found = first.map(|(name, limit)| json!({ "name": name, "bytes": limit }));
     report.row("limit", text.unwrap_or("none".to_owned()), found);
     report.row("command", command.clone(), command);
-    let refusal = refusal(&limits.exceeded(bytes, bytes), "");
+    let refusal = refusal(&exceeded, "");
     Planned { report, refusal }
 }
 

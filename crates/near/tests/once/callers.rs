@@ -15,7 +15,7 @@ struct Callers {
     rng: Rng,
     once: Once,
     server: Server,
-    /// How many callers were told that an item is new.
+    /// How many callers learned that an item is new.
     told: HashMap<Vec<u8>, usize>,
     /// The items of failed calls whose answers are not known.
     failed: Vec<Vec<u8>>,
@@ -55,7 +55,7 @@ impl Callers {
         !is_lost
     }
 
-    /// Ends a call. Tells its answers, or none.
+    /// Ends a call, whose answers the program gets if it `tells`.
     fn end(&mut self, (addition, items): Call, tells: bool) {
         for (item, answer) in items.into_iter().zip(addition.answers()) {
             match answer.filter(|_| tells) {

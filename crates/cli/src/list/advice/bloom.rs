@@ -22,10 +22,10 @@ const DEEP: u64 = 4;
 /// The estimate of a rate is right within a factor of 2 above this rate, and of 3 below: docs/sizing.md has the measurement.
 const ESTIMATED_WELL: f64 = 0.001;
 
-/// A limit of which an estimate takes more than this share may be the one that ends growth.
+/// If an estimate takes more than this share of a limit, that limit may end growth.
 const LIKELY_SHARE: f64 = 0.5;
 
-/// A limit of which an estimate takes this part of the largest share may as well be the one.
+/// If an estimate takes this part of the largest share of another limit, that limit may end growth as well.
 const AS_LIKELY: f64 = 0.875;
 
 /// The eighths of a filter's limit that the newest of several tables is taken to have, unless the object has fewer bytes.

@@ -25,20 +25,17 @@ pub fn advise(row: &Row, filter: &Params, settings: Settings) -> Vec<Advice> {
 /// slots are in use.
 fn nearly_full(row: &Row, filter: &Params, settings: Settings) -> Option<Advice> {
     let (items, slots) = (row.items?, row.capacity?);
-    Some((items, filter.sure_items(slots))).filter(is_near)?;
+    if !is_near(&(items, filter.sure_items(slots))) {
+        return None;
+    }
     let why = format!(
         "it has {} in {}, does not grow, and may refuse items before all are used",
         counted(items, "item"),
         counted(slots, "slot")
     );
     let least = filter.sure_slots(with_headroom(items));
-    larger(
-        row,
-        filter,
-        slots.saturating_mul(2).max(least),
-        &why,
-        settings,
-    )
+    let slots = slots.saturating_mul(2).max(least);
+    larger(row, filter, slots, &why, settings)
 }
 
 /// Warns of a filter with half of the filters at which the server refuses all items, as a key has that nobody reserved. If each
@@ -97,11 +94,10 @@ fn larger(row: &Row, filter: &Params, slots: u64, why: &str, settings: Settings)
 
 /// Returns the slots that a filter has once it takes no more items when it is full.
 fn reach(filter: &Params, settings: Settings) -> Option<u64> {
-    // The server refuses all items once a filter has the most filters, so the last one hardly takes any.
-    let most = settings.cuckoo_filters.unwrap_or(u64::MAX);
-    let growing = Limits {
-        filters: most.saturating_sub(1),
-        ..Limits::NONE
+    let growing = planner::Limits {
+        filter: u64::MAX,
+        object: 0,
+        cuckoo_filters: settings.cuckoo_filters.unwrap_or(u64::MAX),
     };
     // A loaded filter may have more slots than one that a client makes.
     let capacity = filter.capacity.min(ranges::CAPACITY_MAX);
@@ -109,5 +105,5 @@ fn reach(filter: &Params, settings: Settings) -> Option<u64> {
         capacity,
         ..*filter
     })?;
-    Some(shape.reach(&growing).0.slots)
+    Some(shape.reach(&growing.of_cuckoo()).0.slots)
 }

@@ -18,7 +18,7 @@ pub struct Cells {
 }
 
 impl Cells {
-    /// Returns the cells of an object of which only the header is loaded.
+    /// Returns the cells of an object whose header alone is loaded.
     pub const fn new(dialect: Dialect, outline: Outline) -> Self {
         Self {
             dialect,
